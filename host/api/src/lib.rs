@@ -1,0 +1,3 @@
+//! Custom resources.
+
+pub mod names;
