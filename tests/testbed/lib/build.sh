@@ -2,7 +2,7 @@
 # What is made once and kept: packages, binaries, images. Sourced by ../testbed.
 
 PACKAGES_NEEDED=(containerd runc containernetworking-plugins nftables iptables conntrack iproute2
-  ipset socat ethtool openssl procps jq xz-utils zstd)
+  ipset socat ethtool openssl procps jq xz-utils zstd bsdextrautils)
 
 # requirements: stop with the list of what is missing, before anything is changed.
 requirements() {
