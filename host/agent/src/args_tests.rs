@@ -1,0 +1,68 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::*;
+
+fn line(text: &str) -> Result<Command, ArgsError> {
+    parse(text.split_whitespace().map(OsString::from))
+}
+
+const SERVE: &str = "serve --server /bin/server --conf /conf --accounts /accounts --data /data --ip fd00::5 --port 6379";
+const PROBE: &str = "--accounts /accounts --ip 127.0.0.1 --port 6379 --run /run/valkey --timeout-ms 900";
+
+#[test]
+fn serve_takes_its_flags() {
+    let Command::Serve(serve) = line(SERVE).unwrap() else { panic!("another command") };
+    assert_eq!((serve.ip.to_string().as_str(), serve.port, serve.start_file.as_str()), ("fd00::5", 6379, "start"));
+    let Command::Serve(serve) = line(&format!("{SERVE} --start-file=other")).unwrap() else { panic!("another command") };
+    assert_eq!(serve.start_file, "other");
+}
+
+#[test]
+fn both_probes_and_the_hook_take_theirs() {
+    let Command::Live(live) = line(&format!("probe live {PROBE}")).unwrap() else { panic!("another command") };
+    assert_eq!(Ok(Command::Ready(live)), line(&format!("probe ready {PROBE}")));
+    let Command::PreStop(stop) = line("hook pre-stop --conf /c --accounts /a --ip ::1 --port 1 --grace-ms 120000").unwrap()
+    else {
+        panic!("another command")
+    };
+    assert_eq!(stop.grace, Duration::from_secs(120));
+    assert_eq!(line("install /opt/agent"), Ok(Command::Install { destination: "/opt/agent".into() }));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let invalid = |flag, value: &str, wanted| Err(ArgsError::ValueInvalid(flag, value.to_owned(), wanted));
+    let cases: [(&str, Result<Command, ArgsError>); 12] = [
+        ("", Err(ArgsError::CommandUnknown(String::new()))),
+        ("probe sideways", Err(ArgsError::CommandUnknown("probe sideways".to_owned()))),
+        ("install", Err(ArgsError::FlagMissing("DEST, one file to write, "))),
+        (&format!("{SERVE} --verbose 1"), Err(ArgsError::FlagUnknown("--verbose".to_owned()))),
+        (&format!("{SERVE} verbose"), Err(ArgsError::FlagUnknown("verbose".to_owned()))),
+        (&format!("{SERVE} --port 1"), Err(ArgsError::FlagRepeated("--port".to_owned()))),
+        (&format!("{SERVE} --start-file"), Err(ArgsError::ValueMissing("--start-file".to_owned()))),
+        (&format!("{SERVE} --start-file ../x"), invalid("start-file", "../x", "a file's name without its folder")),
+        ("probe live --accounts /a --ip ::1", Err(ArgsError::FlagMissing("port"))),
+        ("probe live --accounts /a --ip valkey --port 1", invalid("ip", "valkey", "an IP address")),
+        ("probe live --accounts /a --ip ::1 --port 0", invalid("port", "0", "a port (1 to 65535)")),
+        (
+            "probe live --accounts /a --ip ::1 --port 1 --run /r --timeout-ms 0",
+            invalid("timeout-ms", "0", "a number of milliseconds (1 to 3600000)"),
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(line(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_local_address_is_of_the_family_and_a_loopback_stays() {
+    for (ip, local, none) in [
+        ("10.1.2.3", "127.0.0.1", "127.0.0.1"),
+        ("127.3.2.1", "127.3.2.1", "127.0.0.1"),
+        ("fd00::5", "::1", "::1"),
+        ("::1", "::1", "::1"),
+    ] {
+        let ip: IpAddr = ip.parse().unwrap();
+        assert_eq!((local_address(ip).to_string().as_str(), loopback(ip).to_string().as_str()), (local, none));
+    }
+}
