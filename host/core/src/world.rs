@@ -178,8 +178,8 @@ pub trait Servers: Send + Sync + 'static {
     /// The same on a connection made for this call: where the answer must be of the server as it is now, not of a connection's
     /// past (roles after a hand-over), or where the command blocks.
     fn call_fresh(&self, target: &Target, command: Command, deadline: Duration) -> impl Future<Output = Result<Reply, ServerError>> + Send;
-    /// Closes the connections to pods that are not in the list, of one instance.
-    fn keep_only(&self, namespace: &str, instance: &str, pods: &[String]);
+    /// Closes the connections to these pods (UIDs): they are gone.
+    fn forget(&self, pods_gone: &[String]);
     /// Closes all connections: after the Lease was lost.
     fn close_all(&self);
 }
