@@ -2,7 +2,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod command;
+pub mod composite;
 pub mod diff;
+pub mod lease;
 pub mod object;
 pub mod policy;
 pub mod render;
