@@ -14,7 +14,7 @@
 //!
 //! # Flow
 //! 1. [`differs`] walks the rendered object and looks each field up in the live one. Lists go by the keys that server-side apply merges
-//!    them by; lists without keys are compared as a whole.
+//!    them by; lists without keys, and selectors, are compared as a whole.
 //! 2. It then walks the fields that the API server records as ours (`metadata.managedFields`) and looks each up in the rendered object.
 
 mod compare;

@@ -121,6 +121,12 @@ pub trait Admit: Send + Sync + 'static {
     /// # Errors
     /// Says what is wrong with the module.
     fn admit(&self, expected: &Expected, component: &[u8]) -> Result<Arc<dyn Policy>, AdmitError>;
+
+    /// Takes manifest and component out of a ConfigMap.
+    ///
+    /// # Errors
+    /// Says what is missing or malformed.
+    fn unpack(&self, config_map: &serde_json::Value) -> Result<(Expected, Vec<u8>), AdmitError>;
 }
 
 /// What a manifest promises of a component.

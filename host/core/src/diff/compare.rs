@@ -14,6 +14,9 @@ const ZERO_IS_ABSENT: [&str; 2] = ["publishNotReadyAddresses", "minReadySeconds"
 /// Fields that hold quantities, by their own name or by that of the map that they are in.
 const QUANTITIES: [&str; 4] = ["requests", "limits", "sizeLimit", "capacity"];
 
+/// Maps that belong to one manager as a whole: a key that somebody adds changes what all of it means.
+const WHOLE_MAPS: [&str; 4] = ["selector", "labelSelector", "namespaceSelector", "nodeSelector"];
+
 /// A list that nobody can change and that the API server fills up with defaults: what we render of it is compared, no more.
 const IMMUTABLE_LIST: &str = "volumeClaimTemplates";
 
@@ -22,7 +25,7 @@ const IMMUTABLE_LIST: &str = "volumeClaimTemplates";
 enum Scope {
     /// What is rendered: others may add.
     Rendered,
-    /// All of it: inside of lists that belong to one manager as a whole.
+    /// All of it: inside of lists and maps that belong to one manager as a whole.
     All,
 }
 
@@ -44,6 +47,7 @@ fn value(trail: &Trail<'_>, rendered: &Value, live: Option<&Value>, scope: Scope
 }
 
 fn map(trail: &Trail<'_>, rendered: &Map<String, Value>, live: &Map<String, Value>, scope: Scope) -> Option<String> {
+    let scope = if WHOLE_MAPS.contains(&trail.name) { Scope::All } else { scope };
     let added = || {
         let (name, _) = live.iter().find(|(name, value)| !rendered.contains_key(*name) && !is_empty(value))?;
         Some(trail.below(name).path())
@@ -145,6 +149,12 @@ mod tests {
                 Some("publishNotReadyAddresses"),
             ),
             ("false is no default", json!({ "enableServiceLinks": false }), json!({}), Some("enableServiceLinks")),
+            (
+                "a selector with one key more",
+                json!({ "selector": { "a": "b" } }),
+                json!({ "selector": { "a": "b", "c": "d" } }),
+                Some("selector.c"),
+            ),
             ("zero kept as nothing", json!({ "minReadySeconds": 0 }), json!({}), None),
         ]
     }

@@ -1,0 +1,100 @@
+//! Tracks: steps in order, side by side with other tracks, while the loop goes on.
+//!
+//! # Guarantees
+//! 1. A track whose subject is running already is ignored.
+//! 2. A running track that a newer plan lacks stops at its next step boundary.
+//! 3. One track's end, good or bad, touches no other; it wakes the loop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::JoinHandle;
+use vko_wit::observation::{Observed, OutcomeKind};
+use vko_wit::planning::Track;
+
+use super::{ExecuteError, names, step};
+use crate::site::Site;
+use crate::world::World;
+
+/// What a finished step left to be told.
+pub type Told = Arc<dyn Fn(StepReport) + Send + Sync>;
+
+/// A step's end, for events, metrics and the journal.
+#[derive(Debug, Clone)]
+pub struct StepReport {
+    /// Track.
+    pub subject: String,
+    /// Operation.
+    pub operation: &'static str,
+    /// Why the policy wanted it.
+    pub reason: String,
+    /// How it ended.
+    pub result: Result<(), ExecuteError>,
+}
+
+/// The running tracks of one instance.
+#[derive(Default)]
+pub struct Tracks(BTreeMap<String, Running>);
+
+struct Running {
+    stop: Arc<AtomicBool>,
+    handle: JoinHandle<()>,
+}
+
+impl Drop for Tracks {
+    fn drop(&mut self) {
+        // The Lease is lost or the instance is gone: nothing more may be sent.
+        self.0.values().for_each(|running| running.handle.abort());
+    }
+}
+
+impl Tracks {
+    /// Subjects of the tracks that run.
+    pub fn running(&mut self) -> Vec<String> {
+        self.0.retain(|_, running| !running.handle.is_finished());
+        self.0.keys().cloned().collect()
+    }
+
+    /// Starts the plan's tracks, and stops those that it lacks at their next step.
+    pub fn follow<W: World>(&mut self, site: &Arc<Site<W>>, observed: &Arc<Observed>, tracks: Vec<Track>, told: &Told) {
+        self.running();
+        for (subject, running) in &self.0 {
+            let wanted = tracks.iter().any(|track| &track.subject == subject);
+            running.stop.store(!wanted, Ordering::Relaxed);
+        }
+        for track in tracks {
+            if track.steps.is_empty() || self.0.contains_key(&track.subject) {
+                continue;
+            }
+            let stop = Arc::new(AtomicBool::new(false));
+            let handle = tokio::spawn(run(site.clone(), observed.clone(), track.clone(), stop.clone(), told.clone()));
+            self.0.insert(track.subject, Running { stop, handle });
+        }
+    }
+}
+
+async fn run<W: World>(site: Arc<Site<W>>, observed: Arc<Observed>, track: Track, stop: Arc<AtomicBool>, told: Told) {
+    for wanted in &track.steps {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let operation = names::operation(&wanted.operation);
+        let result = step::run(&*site, &observed, wanted).await;
+        site.outcomes.note(site.world.monotonic(), operation, &track.subject, outcome(&result));
+        let failed = result.is_err();
+        told(StepReport { subject: track.subject.clone(), operation, reason: wanted.reason.clone(), result });
+        if failed {
+            break;
+        }
+    }
+    site.wake.notify_one();
+}
+
+fn outcome(result: &Result<(), ExecuteError>) -> OutcomeKind {
+    match result {
+        Ok(()) => OutcomeKind::Done,
+        Err(error) if error.is_dropped() => OutcomeKind::Dropped(error.to_string()),
+        Err(error) => OutcomeKind::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,30 @@
+//! Rule 7: a claim goes only when its member is gone for good, a synced copy lives elsewhere, and the spec says so or its node is gone.
+
+use serde_json::Value;
+use vko_wit::planning::{Operation, Step};
+
+use super::View;
+
+pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
+    let Operation::DeleteClaim(uid) = &step.operation else { return Ok(()) };
+    let Some(claim) = view.observed.claims.iter().find(|claim| &claim.uid == uid) else { return Ok(()) };
+    let spec: Value = serde_json::from_str(&view.observed.instance.spec).unwrap_or(Value::Null);
+    let members = spec["replicas"].as_u64().unwrap_or(u64::MAX);
+    let place_wanted = u64::from(claim.ordinal) < members;
+    let node_gone = claim.node_exists == Some(false);
+    let pod = view.members().find(|pod| pod.workload == claim.workload && pod.ordinal == claim.ordinal);
+    if let Some(pod) = pod.filter(|pod| !(node_gone && pod.addresses.is_empty())) {
+        return Err(format!("{} uses it", pod.name));
+    }
+    if place_wanted && !node_gone {
+        return Err(format!("member {} is wanted", claim.ordinal));
+    }
+    if !node_gone && spec["storage"]["retainAfterDeleted"].as_bool() != Some(false) {
+        return Err("spec.storage.retainAfterDeleted is not false: the claim stays".into());
+    }
+    if view.last_primary(&claim.workload).is_some_and(|last| last.ordinal == claim.ordinal) {
+        return Err("it belongs to the last primary".into());
+    }
+    let copy = view.members().any(|p| p.ordinal != claim.ordinal && view.is_primary(&p.uid) && view.is_last_primary(p));
+    if copy { Ok(()) } else { Err("no primary answers: the claim may hold the only copy".into()) }
+}

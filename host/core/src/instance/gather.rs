@@ -1,0 +1,76 @@
+//! What a look starts from: cached objects, targets of probes, how fresh the caches are.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use vko_api::names;
+use vko_model::config::ServerConf;
+use vko_model::version::Line;
+use vko_wit::common::Pair;
+
+use super::Instance;
+use crate::object::{Kind, Object};
+use crate::render::Topology;
+use crate::world::{Credential, Target, World};
+
+/// A view older than this is too old to do anything dangerous on: a dead watch is found and replaced sooner.
+const FRESH_MAX: Duration = Duration::from_secs(90);
+/// Kinds whose absence is evidence.
+const EVIDENCE: [Kind; 5] = [Kind::Pod, Kind::Node, Kind::PersistentVolumeClaim, Kind::StatefulSet, Kind::Failover];
+/// Kinds that an observation lists.
+const LISTED: [Kind; 5] = [Kind::StatefulSet, Kind::Service, Kind::ConfigMap, Kind::PodDisruptionBudget, Kind::Secret];
+
+impl<W: World> Instance<W> {
+    pub(super) fn is_fresh(&self) -> bool {
+        EVIDENCE.iter().all(|kind| self.shared.world.cache_age(*kind).is_some_and(|age| age <= FRESH_MAX))
+    }
+
+    pub(super) fn objects(&self) -> Vec<(Kind, Object)> {
+        let of = |kind: Kind| self.shared.world.cached_of(kind, &self.key.namespace, &self.key.name).into_iter().map(move |o| (kind, o));
+        LISTED.into_iter().flat_map(of).collect()
+    }
+
+    pub(super) fn render_topology(&self, topology: &Object) -> Topology {
+        Topology {
+            namespace: self.key.namespace.clone(),
+            name: self.key.name.clone(),
+            uid: topology.uid().into(),
+            valkey_uid: topology.label(names::VALKEY_UID).into(),
+            spec: topology.0.get("spec").cloned().unwrap_or(Value::Null),
+        }
+    }
+}
+
+/// Servers to talk to, by pod UID: pod's name and target. A pod that runs and has an address.
+pub(super) fn targets(pods: &[Object], credential: &Credential) -> BTreeMap<String, (String, Target)> {
+    let target = |pod: &Object| {
+        let ip: IpAddr = pod.text("/status/podIP").parse().ok()?;
+        let over = matches!(pod.text("/status/phase"), "Failed" | "Succeeded");
+        let target = Target { pod: pod.uid().into(), ip, port: names::PORT, credential: credential.clone() };
+        (!over).then(|| (pod.uid().to_owned(), (pod.name().to_owned(), target)))
+    };
+    pods.iter().filter_map(target).collect()
+}
+
+/// The servers' configuration without secrets.
+///
+/// # Errors
+/// Names the setting or field that can't be used.
+pub(super) fn server_conf(topology: &Topology, settings: &[Pair]) -> Result<String, String> {
+    let limit = topology.spec.pointer("/resources/limits/memory").map(|limit| limit.as_str().map_or_else(|| limit.to_string(), str::to_owned));
+    let settings = settings.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect();
+    let conf = ServerConf {
+        on_claim: topology.spec.get("storage").is_some_and(Value::is_object),
+        memory_limit: limit.as_deref().and_then(crate::diff::quantity::units),
+        settings: &settings,
+    };
+    vko_model::config::server_conf(&conf).map_err(|error| error.to_string())
+}
+
+/// The server line that the topology object names.
+pub(super) fn line(topology: &Topology) -> Result<Line, String> {
+    let text = topology.spec.get("version").and_then(Value::as_str).unwrap_or_default();
+    text.parse::<Line>().map_err(|error| error.to_string())
+}

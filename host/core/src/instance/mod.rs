@@ -1,0 +1,135 @@
+//! The loop of one instance: one task, woken by changes, by servers, by tracks that end, by policies that come and go, and by the time that a
+//! plan asked for.
+//!
+//! # Guarantees
+//! 1. One look at a time; a look has no blocking wait but the deadlines of its requests.
+//! 2. A panic or an error in one instance's look ends that look and no other instance's.
+//! 3. A quiet instance costs no API request; it is looked at again every ten minutes.
+//! 4. When the Lease is lost the task is dropped, with its probes and tracks, in the middle of whatever it did.
+//!
+//! # Flow of a look
+//! 1. Valkey → Failover ([`translation`]). 2. Ending, if something is being deleted ([`ending`]). 3. Accounts and probes. 4. OBSERVE, and
+//! what the ledger learns from it. 5. PLAN and GUARD ([`crate::governor`]). 6. EXECUTE: objects, labels, tracks. 7. REPORT.
+
+mod ending;
+mod gather;
+mod look;
+mod told;
+mod translation;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use vko_api::images::Images;
+
+use crate::execute::tracks::Tracks;
+use crate::governor::Governor;
+use crate::journal::Journal;
+use crate::lease::LeaseState;
+use crate::ledger::Ledger;
+use crate::memory::Memory;
+use crate::metrics::Metrics;
+use crate::probe::Probes;
+use crate::registry::Registry;
+use crate::settings::Settings;
+use crate::site::Site;
+use crate::world::World;
+
+/// Between looks at a quiet instance, whatever happens.
+const LOOK_ANYWAY: Duration = Duration::from_secs(600);
+/// After a look that failed (the API server didn't answer, say).
+const LOOK_AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// What all instances share.
+pub struct Shared<W> {
+    /// The world.
+    pub world: Arc<W>,
+    /// Settings of the process.
+    pub settings: Arc<Settings>,
+    /// Images of the server lines.
+    pub images: Arc<Images>,
+    /// Whether we may act.
+    pub lease: LeaseState,
+    /// The policies.
+    pub registry: Arc<Registry>,
+    /// Metrics.
+    pub metrics: Metrics,
+}
+
+/// Names an instance.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Namespace.
+    pub namespace: String,
+    /// Name of the Valkey and of its topology object.
+    pub name: String,
+}
+
+/// One instance, between looks.
+pub struct Instance<W> {
+    shared: Arc<Shared<W>>,
+    key: Key,
+    wake: Arc<Notify>,
+    journal: Arc<Journal>,
+    started: Duration,
+    probes: Probes<W>,
+    memory: Arc<Memory>,
+    tracks: Tracks,
+    governor: Option<Governor>,
+    site: Option<Arc<Site<W>>>,
+    /// Ledger of a topology object that was deleted while its Valkey lives: its successor gets it.
+    rescued: Option<Ledger>,
+    /// JSON of the last plan, for the journal.
+    last_plan: String,
+}
+
+/// What comes after a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Look again after this time, or when woken.
+    After(Duration),
+    /// There is nothing left to look at.
+    Gone,
+}
+
+impl<W: World> Instance<W> {
+    /// A new one. `cut_sessions`: the former leader ended without a word.
+    pub fn new(shared: Arc<Shared<W>>, key: Key, wake: Arc<Notify>, journal: Arc<Journal>, cut_sessions: bool) -> Self {
+        let memory = Arc::new(Memory::default());
+        Self {
+            started: shared.world.monotonic(),
+            probes: Probes::new(shared.world.clone(), memory.clone(), wake.clone(), cut_sessions),
+            shared,
+            key,
+            wake,
+            journal,
+            memory,
+            tracks: Tracks::default(),
+            governor: None,
+            site: None,
+            rescued: None,
+            last_plan: String::new(),
+        }
+    }
+
+    /// Looks until there is nothing left to look at.
+    pub async fn run(mut self) {
+        let mut policies = self.shared.registry.subscribe();
+        loop {
+            let next = match self.look().await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::warn!(namespace = self.key.namespace, instance = self.key.name, %error, "this look ended early");
+                    Next::After(LOOK_AFTER_FAILURE)
+                }
+            };
+            let Next::After(time) = next else { return };
+            tokio::select! {
+                () = self.wake.notified() => {}
+                _ = policies.changed() => {}
+                () = self.shared.world.sleep(time.min(LOOK_ANYWAY)) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! From the Valkey to its topology object: validate, translate, compare, apply.
+//!
+//! # Guarantees
+//! 1. A Valkey that is refused changes nothing: the topology object stays as it is, and the instance goes on serving.
+//! 2. Edits of the topology object's spec are undone.
+
+use serde_json::{Value, json};
+use vko_api::failover::FailoverSpec;
+use vko_api::{names, translate};
+use vko_wit::planning::Severity;
+
+use super::Instance;
+use crate::diff::differs;
+use crate::object::{Kind, Object, ObjectId};
+use crate::world::{ApiError, World};
+
+/// Why the newest spec isn't in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl<W: World> Instance<W> {
+    pub(super) fn topology_id(&self) -> ObjectId {
+        ObjectId::new(Kind::Failover, &self.key.namespace, &self.key.name)
+    }
+
+    pub(super) fn valkey_id(&self) -> ObjectId {
+        ObjectId::new(Kind::Valkey, &self.key.namespace, &self.key.name)
+    }
+
+    /// Brings the topology object to what the Valkey says.
+    ///
+    /// # Errors
+    /// The API server's. A refused spec is no error here: it is the answer.
+    pub(super) async fn translate(&self, valkey: &Object, live: Option<&Object>) -> Result<Option<Refused>, ApiError> {
+        let spec = match self.wanted_spec(valkey, live) {
+            Ok(spec) => spec,
+            Err(refused) => return Ok(Some(refused)),
+        };
+        let wanted = topology_object(valkey, &spec);
+        let live = match live {
+            Some(live) => Some(live.clone()),
+            None => self.shared.world.get(&self.topology_id()).await?,
+        };
+        match live {
+            Some(live) if live.deleting() => {}
+            Some(live) if live.label(names::VALKEY_UID) != valkey.uid() && !live.controller_uid().is_empty() && live.controller_uid() != valkey.uid() => {
+                let message = format!("a Failover {} exists that belongs to something else; delete it or choose another name", self.key.name);
+                return Ok(Some(Refused { reason: "TopologyForeign".into(), message }));
+            }
+            Some(live) => {
+                if let Some(path) = differs(&wanted, &live, names::OPERATOR) {
+                    tracing::info!(namespace = self.key.namespace, instance = self.key.name, path, "the topology object is brought to the spec");
+                    self.shared.world.apply(&wanted).await?;
+                }
+            }
+            None => {
+                self.shared.world.apply(&wanted).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn wanted_spec(&self, valkey: &Object, live: Option<&Object>) -> Result<Value, Refused> {
+        let refuse = |reason: &str, message: String| Refused { reason: reason.into(), message };
+        let typed = translate::read(&valkey.0).and_then(|typed| translate::translate(&typed, &self.shared.images));
+        let spec = typed.map_err(|error| refuse(error.reason(), error.to_string()))?;
+        let live_spec = live.and_then(|live| live.0.get("spec"));
+        if let Some(live) = live_spec.and_then(|spec| serde_json::from_value::<FailoverSpec>(spec.clone()).ok()) {
+            let violations = translate::refused_changes(&live, &spec);
+            if !violations.is_empty() {
+                return Err(refuse("ChangeRefused", violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")));
+            }
+        }
+        let json = serde_json::to_value(&spec).map_err(|error| refuse("SpecUnreadable", error.to_string()))?;
+        self.ask_policy(&json, live_spec)?;
+        Ok(json)
+    }
+
+    /// The policy's word on a spec that differs from the one in force.
+    fn ask_policy(&self, spec: &Value, live: Option<&Value>) -> Result<(), Refused> {
+        if live == Some(spec) {
+            return Ok(());
+        }
+        let Some(policy) = self.shared.registry.built_in(vko_wit::common::Architecture::Replica) else { return Ok(()) };
+        let previous = live.map(Value::to_string).unwrap_or_default();
+        let Ok(violations) = policy.validate(&spec.to_string(), &previous) else { return Ok(()) };
+        let errors: Vec<String> =
+            violations.iter().filter(|v| v.severity == Severity::Error).map(|v| format!("{}: {}", v.field, v.message)).collect();
+        if errors.is_empty() { Ok(()) } else { Err(Refused { reason: "PolicyRefusesSpec".into(), message: errors.join("; ") }) }
+    }
+}
+
+fn topology_object(valkey: &Object, spec: &Value) -> Value {
+    json!({
+        "apiVersion": Kind::Failover.api_version(),
+        "kind": Kind::Failover.name(),
+        "metadata": {
+            "name": valkey.name(),
+            "namespace": valkey.namespace(),
+            "labels": {
+                names::MANAGED_BY: names::OPERATOR,
+                names::COMPONENT: "failover",
+                names::APP_NAME: "valkey",
+                names::TYPE: "failover",
+                names::INSTANCE: valkey.name(),
+                names::VALKEY_UID: valkey.uid(),
+            },
+            "finalizers": [names::FINALIZER],
+            "ownerReferences": [{
+                "apiVersion": Kind::Valkey.api_version(),
+                "kind": Kind::Valkey.name(),
+                "name": valkey.name(),
+                "uid": valkey.uid(),
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": spec,
+    })
+}

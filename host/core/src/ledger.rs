@@ -1,0 +1,265 @@
+//! The ledger: the host's memory of an instance, kept in the topology object's status.
+//!
+//! # Guarantees
+//! 1. The host alone writes it, whole, under the object's resourceVersion; a conflict means: observe again.
+//! 2. It never claims more than holds. What permits something dangerous later (a fence) is written after it was read back; what forbids
+//!    something (`formed`, a lifted fence, a used consent) is written before the act.
+//! 3. Missing or unreadable means unknown, and unknown blocks creation and everything that could lose data.
+//!
+//! # Assumptions
+//! The status subresource isn't edited by people; if it is, guarantee 3 is what remains.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vko_wit::common::Version;
+use vko_wit::observation::{FenceRecord, LastPrimary, Ledger as Observed, LedgerMember, Lineage as ObservedLineage, OperationRecord};
+
+use crate::world::UnixMs;
+
+/// How many lineages are remembered: the current one, the one before, and a margin for failovers in a row.
+const LINEAGES_MAX: usize = 8;
+/// How many used consents are remembered. A token names a situation by a hash, so an old one never fits a new situation.
+const CONSENTS_MAX: usize = 32;
+
+/// The ledger as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ledger {
+    /// Whether the instance was ever complete. `None` is unknown.
+    pub formed: Option<bool>,
+    /// Members that were observed, by workload and ordinal.
+    pub members: Vec<Member>,
+    /// Replication histories of this data set, newest first.
+    pub lineages: Vec<Lineage>,
+    /// The last primary as a member (a pod's UID dies with it, the member stays). One per shard.
+    pub last_primary: Vec<Member>,
+    /// Fences in force.
+    pub fences: Vec<Fence>,
+    /// Operations in flight, one per track.
+    pub operations: Vec<Operation>,
+    /// Consents that were used up.
+    pub consents_used: Vec<String>,
+    /// The newest server version that every member has finished.
+    pub finished_version: Option<String>,
+}
+
+/// A member: the place, and who fills it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Member {
+    /// StatefulSet.
+    pub workload: String,
+    /// Ordinal.
+    pub ordinal: u32,
+    /// UID of the pod.
+    pub pod: String,
+    /// UID of the claim; empty where there is none.
+    pub claim: String,
+}
+
+/// A replication history.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Lineage {
+    /// `master_replid`.
+    pub replid: String,
+    /// A lower bound of the best offset: it is written only along with something else.
+    pub best_offset: u64,
+    /// When it was first seen.
+    pub seen: UnixMs,
+}
+
+/// A fence: the primary refuses writes by itself once it hears too few replicas. Holds for one run of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Fence {
+    /// UID of the primary's pod.
+    pub pod: String,
+    /// Run id of its server.
+    pub run_id: String,
+    /// `min-replicas-to-write`.
+    pub min_replicas: u32,
+    /// `min-replicas-max-lag`, in milliseconds.
+    pub max_lag_ms: u64,
+    /// When it was read back.
+    pub set_at: UnixMs,
+    /// When the last reachable replica was detached; zero while one may follow.
+    pub detached_at: UnixMs,
+}
+
+/// An operation in flight.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Operation {
+    /// Id.
+    pub id: String,
+    /// Name of the operation.
+    pub kind: String,
+    /// Track.
+    pub track: String,
+    /// What it is about.
+    pub target: Value,
+    /// Digest of the policy that asked for it.
+    pub policy_digest: String,
+    /// When.
+    pub started_at: UnixMs,
+}
+
+impl Ledger {
+    /// Reads the ledger of a topology object's status. What can't be read is unknown.
+    pub fn read(status: Option<&Value>) -> Self {
+        status.and_then(|s| s.get("ledger")).and_then(|l| serde_json::from_value(l.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Whether the last primary is that member.
+    pub fn is_last_primary(&self, workload: &str, ordinal: u32) -> bool {
+        self.last_primary.iter().any(|m| m.workload == workload && m.ordinal == ordinal)
+    }
+
+    /// Remembers the primary of a workload.
+    pub fn set_last_primary(&mut self, member: Member) {
+        self.last_primary.retain(|m| m.workload != member.workload);
+        self.last_primary.push(member);
+    }
+
+    /// Remembers a lineage, newest first; a known one gets a better lower bound.
+    pub fn note_lineage(&mut self, replid: &str, offset: u64, now: UnixMs) {
+        match self.lineages.iter_mut().find(|l| l.replid == replid) {
+            Some(known) => known.best_offset = known.best_offset.max(offset),
+            None => self.lineages.insert(0, Lineage { replid: replid.into(), best_offset: offset, seen: now }),
+        }
+        self.lineages.truncate(LINEAGES_MAX);
+    }
+
+    /// Remembers that a consent was used.
+    pub fn use_consent(&mut self, token: &str) {
+        if !token.is_empty() && !self.consents_used.iter().any(|t| t == token) {
+            self.consents_used.push(token.into());
+            let surplus = self.consents_used.len().saturating_sub(CONSENTS_MAX);
+            self.consents_used.drain(..surplus);
+        }
+    }
+
+    /// The ledger as policies see it.
+    pub fn observed(&self) -> Observed {
+        Observed {
+            formed: self.formed,
+            members: self.members.iter().map(Member::observed).collect(),
+            lineages: self.lineages.iter().map(|l| ObservedLineage { replid: l.replid.clone(), best_offset: l.best_offset, seen: l.seen }).collect(),
+            last_primary: match self.last_primary.as_slice() {
+                [] => LastPrimary::None,
+                members => LastPrimary::Members(members.iter().map(Member::observed).collect()),
+            },
+            operations: self.operations.iter().map(Operation::observed).collect(),
+            fences: self.fences.iter().map(Fence::observed).collect(),
+            finished_version: self.finished_version.as_deref().and_then(version),
+        }
+    }
+}
+
+impl Member {
+    fn observed(&self) -> LedgerMember {
+        LedgerMember {
+            workload: self.workload.clone(),
+            ordinal: self.ordinal,
+            pod: self.pod.clone(),
+            claim: self.claim.clone(),
+            node_id: String::new(),
+        }
+    }
+}
+
+impl Fence {
+    fn observed(&self) -> FenceRecord {
+        FenceRecord {
+            pod: self.pod.clone(),
+            run_id: self.run_id.clone(),
+            min_replicas: self.min_replicas,
+            max_lag: self.max_lag_ms,
+            set_at: self.set_at,
+            detached_at: self.detached_at,
+        }
+    }
+}
+
+impl Operation {
+    fn observed(&self) -> OperationRecord {
+        OperationRecord {
+            id: self.id.clone(),
+            kind: self.kind.clone(),
+            track: self.track.clone(),
+            target: self.target.to_string(),
+            policy_digest: self.policy_digest.clone(),
+            started_at: self.started_at,
+        }
+    }
+}
+
+fn version(text: &str) -> Option<Version> {
+    let mut parts = text.split('.').map(|part| part.parse().ok());
+    Some(Version { major: parts.next()??, minor: parts.next()??, patch: parts.next()?? })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_unknown() {
+        let cases = [
+            ("no status", None),
+            ("no ledger", Some(json!({"phase": "Ready"}))),
+            ("of another form", Some(json!({"ledger": {"formed": "perhaps"}}))),
+            ("a text", Some(json!({"ledger": "yes"}))),
+        ];
+        for (name, status) in cases {
+            assert_eq!(Ledger::read(status.as_ref()).formed, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn it_reads_what_it_wrote() {
+        let mut ledger = Ledger { formed: Some(true), ..Ledger::default() };
+        ledger.set_last_primary(Member { workload: "rfr-a".into(), ordinal: 1, pod: "p".into(), claim: "c".into() });
+        ledger.note_lineage("r1", 5, 9);
+        ledger.use_consent("t");
+        let status = json!({ "ledger": ledger });
+        assert_eq!(Ledger::read(Some(&status)), ledger);
+    }
+
+    #[test]
+    fn unknown_fields_of_a_newer_operator_do_not_hurt() {
+        assert_eq!(Ledger::read(Some(&json!({"ledger": {"formed": true, "later": 1}}))).formed, Some(true));
+    }
+
+    #[test]
+    fn lineages_are_bounded_and_keep_their_best_offset() {
+        let mut ledger = Ledger::default();
+        ledger.note_lineage("a", 10, 1);
+        ledger.note_lineage("a", 4, 2);
+        assert_eq!(ledger.lineages[0].best_offset, 10);
+        for n in 0..20 {
+            ledger.note_lineage(&format!("r{n}"), 0, 3);
+        }
+        assert_eq!(ledger.lineages.len(), LINEAGES_MAX);
+        assert_eq!(ledger.lineages[0].replid, "r19");
+    }
+
+    #[test]
+    fn one_last_primary_for_each_workload() {
+        let mut ledger = Ledger::default();
+        for ordinal in [0, 2] {
+            ledger.set_last_primary(Member { workload: "rfr-a".into(), ordinal, ..Member::default() });
+        }
+        assert!(ledger.is_last_primary("rfr-a", 2) && !ledger.is_last_primary("rfr-a", 0));
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(version("9.1.2"), Some(Version { major: 9, minor: 1, patch: 2 }));
+        assert_eq!(version("9.1"), None);
+    }
+}

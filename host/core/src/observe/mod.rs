@@ -1,0 +1,210 @@
+//! OBSERVE: one immutable observation out of the topology object, the watch caches, the servers' own words and the ledger.
+//!
+//! # Guarantees
+//! 1. Facts are three-valued and carry their age; "no answer" is never "empty".
+//! 2. Identity is the pod's UID. Addresses are resolved to pods of this instance, or named as foreign.
+//! 3. Equal facts give equal values: lists are sorted by name or ordinal. Nothing secret is in it.
+//!
+//! # Flow
+//! 1. [`Inputs`] are collected by the instance's loop. 2. [`observe`] is pure. 3. The result goes to the policy, the guard and the
+//! journal alike.
+
+mod cut_off;
+mod pods;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use vko_api::names;
+use vko_wit::common::{Architecture, Pair};
+use vko_wit::observation::{Claim, Environment, Instance, IpFamily, Job, Object as ObservedObject, Observed, Outcome};
+
+pub use self::cut_off::{CutOff, cut_off};
+pub use self::pods::ordinal_of;
+
+use crate::ledger::Ledger;
+use crate::memory::ServerMemory;
+use crate::object::{Kind, Object};
+use crate::world::UnixMs;
+
+/// Operations that this host carries out, by the name of the case, for `environment.capabilities`.
+pub const CAPABILITIES: &[&str] =
+    &["evict", "force-delete", "delete-claim", "follow", "detach", "promote", "hand-over", "fence", "drop-clients", "save"];
+
+/// How long after a patch of the pod the kubelet surely has refreshed its mounts: it does so at its next sync of the pod, which the patch
+/// itself causes; the rest is margin for a busy node.
+pub(crate) const MOUNT_SETTLES: Duration = Duration::from_secs(5);
+
+/// Everything that an observation is made of.
+pub struct Inputs<'a> {
+    /// The topology object.
+    pub topology: &'a Object,
+    /// The Valkey it belongs to, if it is there.
+    pub valkey: Option<&'a Object>,
+    /// StatefulSets, Services, ConfigMaps, budgets and Secrets of the instance.
+    pub objects: &'a [(Kind, Object)],
+    /// Its pods.
+    pub pods: &'a [Object],
+    /// Its claims.
+    pub claims: &'a [Object],
+    /// All nodes.
+    pub nodes: &'a [Object],
+    /// Whether the caches of pods and nodes are fresh enough to tell "gone" from "not seen".
+    pub fresh: bool,
+    /// What the servers said.
+    pub servers: &'a BTreeMap<String, ServerMemory>,
+    /// The ledger.
+    pub ledger: &'a Ledger,
+    /// Recent outcomes of steps, newest first.
+    pub recent: Vec<Outcome>,
+    /// Long jobs.
+    pub jobs: Vec<Job>,
+    /// Wall clock.
+    pub now: UnixMs,
+    /// Monotonic clock.
+    pub monotonic: Duration,
+    /// Since when this process looks at this instance.
+    pub looking_for: Duration,
+    /// Operator's version.
+    pub operator_version: &'a str,
+    /// DNS domain of the Kubernetes cluster.
+    pub cluster_domain: &'a str,
+    /// Spec hash and software of the pod template that is in force, by workload.
+    pub template: &'a dyn Fn(&Object) -> vko_wit::observation::TemplateState,
+}
+
+/// The observation.
+pub fn observe(inputs: &Inputs<'_>) -> Observed {
+    let pods = pods::pods(inputs);
+    let servers = servers::servers(inputs, &pods);
+    Observed {
+        now: inputs.now,
+        instance: instance(inputs),
+        environment: environment(inputs),
+        ledger: inputs.ledger.observed(),
+        objects: inputs.objects.iter().map(|(kind, object)| observed_object(*kind, object, inputs.now)).collect(),
+        claims: inputs.claims.iter().filter_map(|claim| observed_claim(inputs, claim)).collect(),
+        extensions: extensions(inputs),
+        pods,
+        servers,
+        agreed_view: Vec::new(),
+        sentinels: Vec::new(),
+        users: Vec::new(),
+        recent: inputs.recent.clone(),
+        jobs: inputs.jobs.clone(),
+    }
+}
+
+fn instance(inputs: &Inputs<'_>) -> Instance {
+    let topology = inputs.topology;
+    let person = inputs.valkey.unwrap_or(topology);
+    Instance {
+        namespace: topology.namespace().into(),
+        name: topology.name().into(),
+        uid: topology.uid().into(),
+        generation: topology.generation(),
+        architecture: Architecture::Replica,
+        kind: Kind::Failover.name().into(),
+        spec: topology.0.get("spec").unwrap_or(&Value::Null).to_string(),
+        annotations: annotations(person),
+        status: topology.0.pointer("/status/details").unwrap_or(&Value::Null).to_string(),
+        deleting: topology.deleting(),
+        paused: false,
+        consents: consents(person, inputs.ledger),
+    }
+}
+
+/// Annotations under `buf.red`: a person's word to the policy.
+fn annotations(person: &Object) -> Vec<Pair> {
+    let all = person.0.pointer("/metadata/annotations").and_then(Value::as_object);
+    all.into_iter()
+        .flatten()
+        .filter(|(key, _)| key.split('/').next().is_some_and(|domain| domain == "buf.red" || domain.ends_with(".buf.red")))
+        .map(|(key, value)| Pair { key: key.clone(), value: value.as_str().unwrap_or_default().into() })
+        .collect()
+}
+
+/// Consents that a person gave and that are not used up.
+fn consents(person: &Object, ledger: &Ledger) -> Vec<String> {
+    person
+        .annotation(names::CONSENT)
+        .split(',')
+        .map(str::trim)
+        .filter(|token| !token.is_empty() && !ledger.consents_used.iter().any(|used| used == token))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn environment(inputs: &Inputs<'_>) -> Environment {
+    let mut zones: Vec<String> = inputs.nodes.iter().map(pods::zone_of).filter(|zone| !zone.is_empty()).map(str::to_owned).collect();
+    zones.sort();
+    zones.dedup();
+    Environment {
+        operator_version: inputs.operator_version.into(),
+        looking_for: millis(inputs.looking_for),
+        ip_family: if inputs.topology.text("/spec/access/ipFamilyPrefer") == "IPv6" { IpFamily::Ipv6 } else { IpFamily::Ipv4 },
+        cluster_domain: inputs.cluster_domain.into(),
+        zones,
+        capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
+        fence_max_lag: vko_model::config::FENCE_MAX_LAG_S * 1000,
+    }
+}
+
+fn observed_object(kind: Kind, object: &Object, now: UnixMs) -> ObservedObject {
+    ObservedObject {
+        api_version: kind.api_version().into(),
+        kind: kind.name().into(),
+        name: object.name().into(),
+        uid: object.uid().into(),
+        age: age(object, now),
+        deleting: object.deleting(),
+        // A Secret has no status, so this shows none of it.
+        status: object.0.get("status").unwrap_or(&Value::Null).to_string(),
+    }
+}
+
+fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
+    let pod = claim.name().strip_prefix(names::CLAIM_TEMPLATE)?.strip_prefix('-')?;
+    let (workload, ordinal) = ordinal_of(pod)?;
+    let node = claim.annotation("volume.kubernetes.io/selected-node").to_owned();
+    Some(Claim {
+        name: claim.name().into(),
+        uid: claim.uid().into(),
+        workload: workload.into(),
+        ordinal,
+        phase: claim.text("/status/phase").into(),
+        capacity: crate::diff::quantity::units(claim.text("/status/capacity/storage")).unwrap_or(0),
+        resizing: false,
+        node_exists: if node.is_empty() { Some(true) } else { pods::node_exists(inputs, &node) },
+        node,
+    })
+}
+
+/// `start-mode-mounted:<pod UID>` = alone | named: what a restart of that pod's container would read.
+fn extensions(inputs: &Inputs<'_>) -> Vec<Pair> {
+    let mode = inputs.objects.iter().find(|(kind, object)| *kind == Kind::ConfigMap && !object.text("/data/start").is_empty());
+    let Some((_, config)) = mode else { return Vec::new() };
+    let hash = crate::refresh::hash(config);
+    inputs
+        .pods
+        .iter()
+        .filter(|pod| crate::refresh::settled(pod, &hash, inputs.now, millis(MOUNT_SETTLES)))
+        .map(|pod| Pair { key: format!("start-mode-mounted:{}", pod.uid()), value: config.text("/data/start").into() })
+        .collect()
+}
+
+/// Age by the creation timestamp.
+fn age(object: &Object, now: UnixMs) -> u64 {
+    timestamp(object.text("/metadata/creationTimestamp")).map_or(0, |at| now.saturating_sub(at))
+}
+
+/// RFC 3339 as Unix milliseconds.
+pub(crate) fn timestamp(text: &str) -> Option<UnixMs> {
+    text.parse::<jiff::Timestamp>().ok().and_then(|t| u64::try_from(t.as_millisecond()).ok())
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

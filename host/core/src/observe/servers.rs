@@ -1,0 +1,143 @@
+//! What the servers themselves say.
+
+use std::net::IpAddr;
+
+use vko_model::address::Address as ServerAddress;
+use vko_model::info::{Info, ReplicaState, Role as InfoRole};
+use vko_wit::common::{Address, Version};
+use vko_wit::observation::{
+    AttachedReplica, DataOrigin, Failure, Fence, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Tls, Upstream,
+};
+
+use super::{Inputs, millis};
+use crate::memory::ServerMemory;
+use crate::world::ServerError;
+
+pub(super) fn servers(inputs: &Inputs<'_>, pods: &[Pod]) -> Vec<Server> {
+    pods.iter()
+        .filter(|pod| !pod.addresses.is_empty())
+        .map(|pod| {
+            let memory = inputs.servers.get(&pod.uid).cloned().unwrap_or_default();
+            Server {
+                pod: pod.uid.clone(),
+                reach: reach(&memory, inputs),
+                age: memory.answered_at.map_or(u64::MAX, |at| millis(inputs.monotonic.saturating_sub(at))),
+                facts: memory.info.as_ref().and_then(|info| facts(inputs, pods, pod, &memory, info)),
+            }
+        })
+        .collect()
+}
+
+fn reach(memory: &ServerMemory, inputs: &Inputs<'_>) -> Reach {
+    let Some(since) = memory.failing_since else {
+        return match &memory.info {
+            Some(info) if info.loading == Some(true) => Reach::Loading(info.loading_percent),
+            Some(_) => Reach::Answered,
+            // Not asked yet. Silent for no time at all is the honest form of it.
+            None => Reach::Silent(0),
+        };
+    };
+    let lasting = millis(inputs.monotonic.saturating_sub(since));
+    match &memory.error {
+        Some(ServerError::Loading) => Reach::Loading(None),
+        Some(ServerError::Silent(_) | ServerError::Lost(_)) | None => Reach::Silent(lasting),
+        Some(error) => Reach::Refused(Failure { lasting, reason: error.to_string() }),
+    }
+}
+
+fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, info: &Info) -> Option<ServerFacts> {
+    let role = info.role?;
+    Some(ServerFacts {
+        run_id: info.run_id.clone()?,
+        version: info.version.map(|v| Version { major: v.major, minor: v.minor, patch: v.patch })?,
+        uptime: info.uptime_seconds.unwrap_or(0) * 1000,
+        role: match role {
+            InfoRole::Primary => Role::Primary,
+            InfoRole::Replica => Role::Replica(link(pods, info)),
+        },
+        replid: info.replid.clone().unwrap_or_default(),
+        offset: match role {
+            InfoRole::Primary => info.primary_offset,
+            InfoRole::Replica => info.replica_offset,
+        }
+        .unwrap_or(0),
+        second_replid: info.second_replid.clone().unwrap_or_default(),
+        second_offset: info.second_offset.unwrap_or(0),
+        failover_state: info.failover_state.clone().unwrap_or_default(),
+        keys: info.keys?,
+        used_memory: info.used_memory.unwrap_or(0),
+        max_memory: info.max_memory.unwrap_or(0),
+        max_memory_policy: info.max_memory_policy.clone().unwrap_or_default(),
+        replicas: info.replicas.iter().map(|replica| attached(pods, replica)).collect(),
+        origin: origin(memory, info),
+        saving: info.saving.unwrap_or(false),
+        last_save: info.last_save_seconds.unwrap_or(0) * 1000,
+        last_save_ok: info.last_save_ok.unwrap_or(false),
+        writes_paused: info.writes_paused,
+        fence: fence(inputs, &pod.uid, info),
+        config_drift: Vec::new(),
+        user_drift: Vec::new(),
+        tls: Tls::Off,
+        cluster: Vec::new(),
+        extensions: Vec::new(),
+    })
+}
+
+/// Whose address it is: one of this instance's pods, nobody's (loopback is where an unnamed server is sent), or a stranger's.
+fn upstream(pods: &[Pod], address: &ServerAddress) -> Upstream {
+    let ip = address.ip();
+    if ip.is_some_and(|ip| ip.is_loopback()) {
+        return Upstream::Nobody;
+    }
+    let same = |text: &String| ip.is_some() && text.parse::<IpAddr>().ok() == ip;
+    match pods.iter().find(|pod| pod.addresses.iter().any(same)) {
+        Some(pod) => Upstream::Pod(pod.uid.clone()),
+        None => Upstream::Other(Address { host: address.host.clone(), port: address.port }),
+    }
+}
+
+fn link(pods: &[Pod], info: &Info) -> ReplicaLink {
+        ReplicaLink {
+        primary: info.primary().map_or(Upstream::Nobody, |address| upstream(pods, &address)),
+        up: info.link_up == Some(true),
+        syncing: info.sync_in_progress == Some(true),
+        last_io: info.last_io_seconds.map(|seconds| seconds * 1000),
+        priority: info.replica_priority.unwrap_or(100),
+    }
+}
+
+fn attached(pods: &[Pod], replica: &vko_model::info::AttachedReplica) -> AttachedReplica {
+    AttachedReplica {
+        pod: upstream(pods, &ServerAddress { host: replica.ip.clone(), port: replica.port }),
+        online: replica.state == ReplicaState::Online,
+        offset: replica.offset.unwrap_or(0),
+        lag: replica.lag_seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),
+    }
+}
+
+/// Where its data came from, as far as this run shows.
+fn origin(memory: &ServerMemory, info: &Info) -> DataOrigin {
+    if memory.synced_run.is_some() && memory.synced_run == info.run_id {
+        return DataOrigin::Sync;
+    }
+    match (info.aof_enabled, info.keys_loaded, info.keys) {
+        (Some(true), _, Some(keys)) if keys > 0 => DataOrigin::AppendOnlyFile,
+        (_, Some(loaded), _) if loaded > 0 => DataOrigin::Snapshot,
+        (_, Some(0), Some(0)) => DataOrigin::Empty,
+        _ => DataOrigin::Unknown,
+    }
+}
+
+/// The fence as the server itself counts it: the number of good replicas is shown only while a fence is on. Its height is what the ledger
+/// says for this run; a fence that the ledger doesn't know has at least height one.
+fn fence(inputs: &Inputs<'_>, pod: &str, info: &Info) -> Fence {
+    let Some(good_replicas) = info.good_replicas else {
+        return Fence { min_replicas: 0, max_lag: 0, good_replicas: 0 };
+    };
+    let known = inputs.ledger.fences.iter().find(|f| f.pod == pod && Some(f.run_id.as_str()) == info.run_id.as_deref());
+    Fence {
+        min_replicas: known.map_or(1, |f| f.min_replicas),
+        max_lag: known.map_or(vko_model::config::FENCE_MAX_LAG_S * 1000, |f| f.max_lag_ms),
+        good_replicas,
+    }
+}

@@ -1,0 +1,50 @@
+//! Promotion without the old primary's help.
+//!
+//! # Guarantees
+//! 1. The ledger says `formed` and names the new primary before the server may take a write.
+//! 2. The new primary carries no fence of an earlier life, which would refuse writes until replicas are back.
+//!
+//! # Assumptions
+//! The guard has seen the evidence that no other primary can acknowledge writes any more.
+//!
+//! # Flow
+//! 1. Ledger. 2. Lift what fence the server may carry. 3. REPLICAOF NO ONE. 4. Read the role back. 5. Note the new replication history.
+
+use vko_model::info::Role;
+use vko_wit::observation::Observed;
+
+use crate::command::{Command, ConfigValue};
+use crate::execute::{ExecuteError, step};
+use crate::site::Site;
+use crate::world::World;
+
+/// Promotes a pod's server.
+///
+/// # Errors
+/// The promotion may or may not have happened when a command's answer is missing; the next look tells.
+pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Result<(), ExecuteError> {
+    let member = step::member(observed, pod)?;
+    site.store
+        .change(|ledger| {
+            ledger.formed = Some(true);
+            ledger.set_last_primary(member);
+        })
+        .await?;
+    site.send(pod, no_fence()).await?;
+    site.send(pod, Command::ReplicaOfNoOne).await?;
+    let info = site.look(pod).await?;
+    if info.role != Some(Role::Primary) {
+        let (name, _) = site.target(pod)?;
+        return Err(ExecuteError::NotVerified(format!("{name} is no primary after REPLICAOF NO ONE")));
+    }
+    let now = site.world.unix_ms();
+    if let Some(replid) = info.replid {
+        site.store.change(|ledger| ledger.note_lineage(&replid, info.primary_offset.unwrap_or(0), now)).await?;
+    }
+    Ok(())
+}
+
+/// Lifts a fence.
+pub(super) fn no_fence() -> Command {
+    Command::ConfigSet(vec![("min-replicas-to-write".into(), ConfigValue::Text("0".into()))])
+}

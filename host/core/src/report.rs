@@ -1,0 +1,231 @@
+//! REPORT: the status of the topology object and of the Valkey, out of the plan and what the host knows itself. Pure.
+//!
+//! # Guarantees
+//! 1. Ready is derived at each look and never remembered. It is Unknown, not False, while the operator is cut off or no policy could decide.
+//! 2. Equal facts give an equal status: a quiet instance is not written.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+use vko_api::conditions::{ConditionType, Truth, set};
+use vko_wit::planning::{Phase, Plan, Truth as PlanTruth};
+
+use crate::governor::Decision;
+use crate::observe::CutOff;
+use crate::world::UnixMs;
+
+/// What the host itself has to say at a look.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostFacts {
+    /// Why the newest policy doesn't govern: reason and message; empty when it does.
+    pub policy_problem: Option<(String, String)>,
+    /// What stopped the host's own work (accounts, rendering, applying): reason and message.
+    pub problem: Option<(String, String)>,
+}
+
+/// The topology object's status, without the ledger.
+pub fn topology_status(before: &Value, decision: &Decision, host: &HostFacts, cut_off: &CutOff, generation: u64, now: UnixMs) -> Value {
+    let mut report = Report::new(before, generation, now);
+    match &decision.plan {
+        Some(plan) => report.plan(plan),
+        None => report.held(decision.hold.as_deref().unwrap_or_default()),
+    }
+    if let CutOff::Yes(silent) = cut_off {
+        let message = format!("the operator does not reach {}, which Kubernetes says are ready: it waits and does nothing dangerous", silent.join(", "));
+        report.set(ConditionType::Ready, Truth::Unknown, "OperatorCutOff", &message);
+        report.message = message;
+    }
+    if let Some((reason, message)) = &host.problem {
+        report.set(ConditionType::Progressing, Truth::No, reason, message);
+        report.set(ConditionType::Ready, Truth::No, reason, message);
+        report.message.clone_from(message);
+    }
+    for refusal in &decision.guarded.refusals {
+        let message = format!("the guard refused {} of {}: {}", refusal.operation, refusal.subject, refusal.why);
+        report.set(ConditionType::Progressing, Truth::No, refusal.name, &message);
+    }
+    report.policy(decision, host);
+    report.finish(decision)
+}
+
+struct Report {
+    conditions: Vec<Condition>,
+    generation: i64,
+    now: Time,
+    phase: &'static str,
+    message: String,
+    details: Value,
+}
+
+impl Report {
+    fn new(before: &Value, generation: u64, now: UnixMs) -> Self {
+        let conditions = before.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
+        let generation = i64::try_from(generation).unwrap_or(i64::MAX);
+        let details = json!({ "nodes": before.get("nodes").cloned().unwrap_or_else(|| json!([])) });
+        Self { conditions, generation, now: time(now), phase: "Creating", message: String::new(), details }
+    }
+
+    fn set(&mut self, kind: ConditionType, truth: Truth, reason: &str, message: &str) {
+        set(&mut self.conditions, kind, truth, reason, message, self.generation, &self.now);
+    }
+
+    fn plan(&mut self, plan: &Plan) {
+        let status = &plan.status;
+        self.phase = match status.phase {
+            Phase::Initializing | Phase::Rebalancing => "Creating",
+            Phase::Ready => "Ready",
+            Phase::Failed => "Failed",
+            Phase::Paused => "Paused",
+        };
+        self.message.clone_from(&status.message);
+        if let Ok(details) = serde_json::from_str::<Value>(&status.details) && details.is_object() {
+            self.details = details;
+        }
+        for condition in &status.conditions {
+            // A type that this host doesn't know is a newer policy's; it can't be shown and does no harm.
+            let Some(kind) = ConditionType::from_name(&condition.kind) else { continue };
+            let truth = match condition.state {
+                PlanTruth::Yes => Truth::Yes,
+                PlanTruth::No => Truth::No,
+                PlanTruth::Unknown => Truth::Unknown,
+            };
+            self.set(kind, truth, reason(&condition.reason), &condition.message);
+        }
+        self.blocked(plan);
+    }
+
+    /// What waits for a person.
+    fn blocked(&mut self, plan: &Plan) {
+        let Some(first) = plan.blocked.first() else {
+            let word = if self.phase == "Ready" { "AsDeclared" } else { "Working" };
+            self.set(ConditionType::Stalled, Truth::No, word, "");
+            return;
+        };
+        let told: Vec<String> = plan.blocked.iter().map(describe).collect();
+        let needs_person = plan.blocked.iter().any(|blocked| !blocked.token.is_empty());
+        let truth = if needs_person { Truth::Yes } else { Truth::No };
+        self.set(ConditionType::Stalled, truth, reason_of(&first.subject, needs_person), &told.join("; "));
+        if self.message.is_empty() || needs_person {
+            self.message = told.join("; ");
+        }
+    }
+
+    fn held(&mut self, why: &str) {
+        self.message = why.into();
+        self.set(ConditionType::Ready, Truth::Unknown, "NoPlan", why);
+    }
+
+    fn policy(&mut self, decision: &Decision, host: &HostFacts) {
+        let info = &decision.policy;
+        match &host.policy_problem {
+            Some((reason, message)) => self.set(ConditionType::PolicyActive, Truth::No, reason, message),
+            None => {
+                let message = format!("{} {} governs", info.name, info.version);
+                self.set(ConditionType::PolicyActive, Truth::Yes, "Governs", &message);
+            }
+        }
+    }
+
+    fn finish(mut self, decision: &Decision) -> Value {
+        let progressing = self.conditions.iter().find(|c| c.type_ == "Progressing").cloned();
+        if let Some(progressing) = progressing {
+            let truth = if progressing.status == "True" { Truth::Yes } else { Truth::No };
+            self.set(ConditionType::Reconciling, truth, &progressing.reason, &progressing.message);
+        }
+        let info = &decision.policy;
+        let mut status = json!({
+            "phase": self.phase,
+            "observedGeneration": self.generation,
+            "conditions": self.conditions,
+            "nodes": self.details.get("nodes").cloned().unwrap_or_else(|| json!([])),
+            "policy": { "name": info.name, "version": info.version, "digest": info.digest, "interface": vko_wit::INTERFACE },
+        });
+        if !self.message.is_empty() {
+            status["message"] = json!(self.message);
+        }
+        status
+    }
+}
+
+fn describe(blocked: &vko_wit::planning::Blocked) -> String {
+    let token = if blocked.token.is_empty() {
+        String::new()
+    } else {
+        format!(" (to allow it, annotate the Valkey with {}={})", vko_api::names::CONSENT, blocked.token)
+    };
+    format!("{}: {}; {}{token}", blocked.subject, blocked.reason, blocked.remedy)
+}
+
+fn reason_of(_subject: &str, needs_person: bool) -> &'static str {
+    if needs_person { "ConsentNeeded" } else { "Waiting" }
+}
+
+/// A reason must be CamelCase; anything else of a policy's would make the API server refuse the whole status.
+fn reason(text: &str) -> &str {
+    let camel = text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric()) && text.len() <= 1024;
+    if camel { text } else { "PolicySays" }
+}
+
+pub(crate) fn time(now: UnixMs) -> Time {
+    let seconds = i64::try_from(now / 1000).unwrap_or(0);
+    Time(k8s_openapi::jiff::Timestamp::from_second(seconds).unwrap_or_default())
+}
+
+/// The Valkey's status, out of its topology object's. `refused`: why the newest spec is not in force (reason and message).
+pub fn valkey_status(before: &Value, topology: Option<&crate::object::Object>, generation: u64, refused: Option<(&str, &str)>, now: UnixMs) -> Value {
+    let generation_i = i64::try_from(generation).unwrap_or(i64::MAX);
+    let now = time(now);
+    let below = topology.and_then(|t| t.0.get("status")).cloned().unwrap_or_else(|| json!({}));
+    let current = topology.is_some_and(|t| t.number("/status/observedGeneration") == Some(t.generation()));
+    let mut conditions: Vec<Condition> =
+        before.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
+    let taken: Vec<Condition> = below.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
+    for condition in &taken {
+        if let Some(kind) = ConditionType::from_name(&condition.type_) {
+            let truth = truth_of(&condition.status);
+            let truth = if kind == ConditionType::Ready && truth == Truth::Yes && !current { Truth::No } else { truth };
+            set(&mut conditions, kind, truth, &condition.reason, &condition.message, generation_i, &now);
+        }
+    }
+    match refused {
+        None => set(&mut conditions, ConditionType::Accepted, Truth::Yes, "SpecAccepted", "", generation_i, &now),
+        Some((reason, message)) => {
+            set(&mut conditions, ConditionType::Stalled, Truth::Yes, reason, message, generation_i, &now);
+            if topology.is_none() {
+                set(&mut conditions, ConditionType::Ready, Truth::No, reason, message, generation_i, &now);
+            }
+            set(&mut conditions, ConditionType::Accepted, Truth::No, reason, message, generation_i, &now)
+        }
+    };
+    let phase = match below.get("phase").and_then(Value::as_str) {
+        _ if refused.is_some() && topology.is_none() => "Failed",
+        Some("Ready") if current => "Ready",
+        Some("Failed") => "Failed",
+        Some("Paused") => "Paused",
+        _ => "Initializing",
+    };
+    let mut status = json!({ "phase": phase, "observedGeneration": generation, "conditions": conditions, "lastShardCount": 1 });
+    for key in ["nodes", "policy"] {
+        if let Some(value) = below.get(key) {
+            status[key] = value.clone();
+        }
+    }
+    let message = refused.map(|(_, message)| message.to_owned()).or_else(|| below.get("message").and_then(Value::as_str).map(str::to_owned));
+    if let Some(message) = message.filter(|m| !m.is_empty()) {
+        status["message"] = json!(message);
+    }
+    if let Some(topology) = topology {
+        status["matchLabels"] = json!(crate::render::selector(topology.name()));
+        if let Some(version) = below.pointer("/ledger/finishedVersion").and_then(Value::as_str) {
+            status["lastVersion"] = json!(version);
+        }
+    }
+    status
+}
+
+fn truth_of(text: &str) -> Truth {
+    match text {
+        "True" => Truth::Yes,
+        "False" => Truth::No,
+        _ => Truth::Unknown,
+    }
+}
