@@ -1,0 +1,81 @@
+//! Backing off without a memory: what became of recent steps is in the observation.
+
+use vko_sdk::observation::{Observed, OutcomeKind};
+use vko_sdk::planning::{Operation, Track};
+
+/// Longest wait (ms) between two tries of the same step.
+pub const WAIT_MAX_MS: u64 = 30_000;
+
+/// Splits tracks into those that may go on, and the wait (ms) until the first of the others may; 0 if none is held.
+pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
+    let mut soonest = 0;
+    let free = tracks
+        .into_iter()
+        .filter(|track| {
+            let wait = track.steps.iter().map(|s| wait_ms(observed, name(&s.operation), &track.subject)).max().unwrap_or(0);
+            if wait > 0 {
+                soonest = if soonest == 0 { wait } else { wait.min(soonest) };
+            }
+            wait == 0
+        })
+        .collect();
+    (free, soonest)
+}
+
+/// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row.
+pub fn wait_ms(observed: &Observed, operation: &str, subject: &str) -> u64 {
+    let of_it = || observed.recent.iter().filter(|o| o.operation == operation && o.subject == subject);
+    let misses = of_it().take_while(|o| !matches!(o.outcome, OutcomeKind::Done)).count();
+    let Some(newest) = of_it().next().filter(|_| misses > 0) else { return 0 };
+    let doublings = u32::try_from(misses - 1).unwrap_or(u32::MAX).min(5);
+    (1_000_u64 << doublings).min(WAIT_MAX_MS).saturating_sub(newest.age)
+}
+
+/// The case of an operation, as outcomes and capabilities name it.
+pub fn name(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Follow(_) => "follow",
+        Operation::Detach(_) => "detach",
+        Operation::Promote(_) => "promote",
+        Operation::HandOver(_) => "hand-over",
+        Operation::Fence(_) => "fence",
+        Operation::DropClients(_) => "drop-clients",
+        Operation::DeleteClaim(_) => "delete-claim",
+        // This policy asks for no other; a new one gets its name here when it is used.
+        _ => "unused",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scene, mk_outcome};
+
+    #[test]
+    fn waits_double_from_the_newest_miss_on() {
+        let failed = |age| mk_outcome("follow", "a", OutcomeKind::Failed("x".into()), age);
+        let done = |age| mk_outcome("follow", "a", OutcomeKind::Done, age);
+        let other = |age| mk_outcome("follow", "b", OutcomeKind::Failed("x".into()), age);
+        let table = [
+            ("nothing happened", vec![], 0),
+            ("the last one went well", vec![done(10), failed(20)], 0),
+            ("one miss just now", vec![failed(0)], 1_000),
+            ("one miss, half the wait is over", vec![failed(400)], 600),
+            ("one miss, long ago", vec![failed(1_000)], 0),
+            ("three misses", vec![failed(0), failed(9), failed(20)], 4_000),
+            ("misses before a success don't count", vec![failed(0), done(9), failed(20)], 1_000),
+            ("many misses", vec![failed(5_000); 40], 25_000),
+            ("another subject", vec![other(0)], 0),
+            (
+                "refused and dropped count alike",
+                vec![mk_outcome("follow", "a", OutcomeKind::Dropped("x".into()), 0), failed(1)],
+                2_000,
+            ),
+        ];
+        for (case, recent, expected) in table {
+            let mut observed = Scene::new("x", 1).observed;
+            observed.recent = recent;
+            assert_eq!(wait_ms(&observed, "follow", "a"), expected, "{case}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Succession: nobody answers as a primary, and the instance was complete before. Who takes over, and when.
+//!
+//! # Guarantees
+//! 1. Nobody is promoted while some other member may acknowledge writes: it must have ended, say that it is no primary, or be fenced
+//!    for certain. A replica that still hears a primary is evidence that there is one.
+//! 2. A copy that streamed to the end goes before any other. Where there is none, copies out of reach that may be better are waited
+//!    for, unless a person consents; where nothing can come back, the first choice is promoted at once and the loss is said.
+//! 3. The same facts give the same choice.
+//!
+//! # Assumptions
+//! With more than one member, a server starts following nobody: whoever was restarted can't write before it is named.
+//!
+//! # Flow
+//! 1. [`choose`]: whom the data speaks for, or what is waited for.
+//! 2. [`clear`]: whether somebody may still write. A fenced one: detach the replicas, wait until the fence has closed.
+//! 3. Promote.
+
+use vko_sdk::observation::{DataOrigin, FenceRecord};
+use vko_sdk::planning::Operation;
+use vko_sdk::{plan, planning::Track};
+
+use crate::candidates::{Preferences, best, eligible, in_lineage, may_return, promotable};
+use crate::consent::{self, Kind};
+use crate::decision::{BY_ITSELF, Block, Cause, Decision, PRIMARY, SOON_MS, bound_step, names, promote};
+use crate::primary::{Writer, closed_at, hears_primary, writer};
+use crate::view::{Member, Standing, View};
+
+/// Whom the data speaks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Choice<'v, 'a> {
+    /// This one.
+    Promote {
+        /// Whom.
+        member: &'v Member<'a>,
+        /// Why, for a person.
+        reason: String,
+        /// The consent that it rests on; empty if none.
+        consent: String,
+        /// What is lost by it, where something is.
+        lost: Option<String>,
+    },
+    /// Nobody yet.
+    Wait(Block),
+}
+
+/// What to do while nobody answers as a primary.
+pub fn succeed(view: &View<'_>, preferences: &Preferences<'_>) -> Decision {
+    if view.failover_under_way() {
+        let message = "a server says that a hand-over is under way; it has one owner, and the result will show".to_owned();
+        return Decision::wait(Block::new(PRIMARY, Cause::HandOverUnderWay, message, BY_ITSELF));
+    }
+    match choose(view, preferences) {
+        Choice::Wait(block) => Decision::wait(block),
+        Choice::Promote { member, reason, consent, lost } => {
+            clear(view, member).unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(member, reason, consent)) })
+        }
+    }
+}
+
+/// Whom the data speaks for.
+pub fn choose<'v, 'a>(view: &'v View<'a>, preferences: &Preferences<'_>) -> Choice<'v, 'a> {
+    let synced: Vec<_> = view.members.iter().filter(|m| promotable(view, m)).collect();
+    if let Some(member) = best(view, &synced, preferences) {
+        let reason = format!("the primary {} is lost; {} streamed from it to the end", last_name(view), member.name);
+        return Choice::Promote { member, reason, consent: String::new(), lost: None };
+    }
+    let able: Vec<_> = view.members.iter().filter(|m| eligible(m)).collect();
+    let awaited: Vec<_> = view.members.iter().filter(|m| may_return(view, m)).collect();
+    match view.last_member().filter(|m| eligible(m) && m.facts_now().is_some_and(|f| f.keys > 0 || in_lineage(view, f))) {
+        Some(last) => last_is_back(view, last, &able, &awaited, preferences),
+        None => last_is_away(view, &able, &awaited, preferences),
+    }
+}
+
+/// No copy streamed to the end, but the last primary is back with data.
+fn last_is_back<'v, 'a>(
+    view: &'v View<'a>,
+    last: &'v Member<'a>,
+    able: &[&'v Member<'a>],
+    awaited: &[&'v Member<'a>],
+    preferences: &Preferences<'_>,
+) -> Choice<'v, 'a> {
+    // An append-only file names no lineage, but it holds what the last primary wrote: no restarted replica is ahead of it.
+    let by_file = last.facts_now().is_some_and(|f| f.origin == DataOrigin::AppendOnlyFile);
+    let comparable = |m: &&Member<'_>| !by_file && m.facts_now().is_some_and(|f| in_lineage(view, f));
+    let comparable: Vec<_> = able.iter().copied().filter(comparable).collect();
+    if let Some(member) = best(view, &comparable, preferences) {
+        let reason = format!("nobody streamed to the end; {} has the best offset of the last lineage", member.name);
+        return Choice::Promote { member, reason, consent: String::new(), lost: None };
+    }
+    // A snapshot that is known to be older than what existed: a replica out of reach may be ahead of it.
+    let known_behind = last.facts_now().is_some_and(|f| view.lineage(&f.replid).is_some_and(|l| f.offset < l.best_offset));
+    if known_behind && !awaited.is_empty() {
+        return wait_or_consent(view, last, awaited, "its data is older than what is known to have existed");
+    }
+    let lost = known_behind.then(|| format!("{} came back with older data, and no better copy is left", last.name));
+    let reason = format!("nobody streamed to the end; {} was the last primary and is back with its data", last.name);
+    Choice::Promote { member: last, reason, consent: String::new(), lost }
+}
+
+/// No copy streamed to the end, and the last primary is away, or back without data.
+fn last_is_away<'v, 'a>(
+    view: &'v View<'a>,
+    able: &[&'v Member<'a>],
+    awaited: &[&'v Member<'a>],
+    preferences: &Preferences<'_>,
+) -> Choice<'v, 'a> {
+    let comparable: Vec<_> = able.iter().copied().filter(|m| m.facts_now().is_some_and(|f| in_lineage(view, f))).collect();
+    let filled: Vec<_> = able.iter().copied().filter(|m| m.facts_now().is_some_and(|f| f.keys > 0)).collect();
+    let choice = best(view, &comparable, preferences).or_else(|| best(view, &filled, preferences));
+    let Some(member) = choice.or_else(|| best(view, able, preferences)) else {
+        let message = format!("no member of {} answers that could become the primary", view.workload);
+        let remedy = "see why the pods don't run or don't answer: kubectl describe pod";
+        return Choice::Wait(Block::new(PRIMARY, Cause::NoCandidate, message, remedy));
+    };
+    if !awaited.is_empty() {
+        return wait_or_consent(view, member, awaited, "no copy that answers is known to be complete");
+    }
+    let lost =
+        format!("no copy is left that streamed from {} to the end; {} is the best of what remains", last_name(view), member.name);
+    let reason = format!("no claim or running pod is left that may hold better data; {} is the first choice", member.name);
+    Choice::Promote { member, reason, consent: String::new(), lost: Some(lost) }
+}
+
+fn wait_or_consent<'v, 'a>(view: &View<'a>, member: &'v Member<'a>, awaited: &[&Member<'a>], why: &str) -> Choice<'v, 'a> {
+    let token = loss_token(view, member, awaited);
+    let waiting = names(awaited);
+    if consent::given(view.observed, &token) {
+        let lost = format!("{} was promoted by consent, without waiting for {waiting}", member.name);
+        let reason = format!("a person consents to go on with {} and without what {waiting} may hold", member.name);
+        return Choice::Promote { member, reason, consent: token, lost: Some(lost) };
+    }
+    let message = format!("{waiting} may hold better data and does not answer; {} could take over, but {why}", member.name);
+    let remedy =
+        "bring the named members back (their pods, nodes, volumes); or give the consent, which loses what they alone hold";
+    Choice::Wait(Block::new(PRIMARY, Cause::DataMayReturn, message, remedy).or_consent(token))
+}
+
+/// The consent to promote one copy without waiting for others: bound to the copy's run and to what is waited for.
+pub fn loss_token(view: &View<'_>, member: &Member<'_>, awaited: &[&Member<'_>]) -> String {
+    let facts = member.facts_now();
+    let mut situation = vec![
+        member.uid().unwrap_or_default(),
+        facts.map_or("", |f| &f.run_id),
+        facts.map_or("", |f| &f.replid),
+        view.last.map_or("", |l| &l.claim),
+    ];
+    for m in awaited {
+        situation.push(&m.name);
+        situation.push(m.claim.map_or(m.uid().unwrap_or_default(), |c| &c.uid));
+    }
+    consent::token(Kind::PromoteDataLoss, &member.name, &situation)
+}
+
+/// What must happen before that member may be promoted: nothing, if nobody else may acknowledge writes.
+pub fn clear(view: &View<'_>, chosen: &Member<'_>) -> Option<Decision> {
+    let mut fenced = Vec::new();
+    for member in view.members.iter().filter(|m| m.ordinal != chosen.ordinal) {
+        match writer(view, member) {
+            Writer::No => {}
+            Writer::Answers => {
+                let message = format!("{} answers as a primary", member.name);
+                return Some(Decision::wait(Block::new(PRIMARY, Cause::TwoPrimaries, message, BY_ITSELF)));
+            }
+            Writer::Unbounded(why) => {
+                let remedy = "bring it back, or make its end certain: delete its pod and see it gone, or taint its node \
+                              node.kubernetes.io/out-of-service if the machine is off";
+                return Some(Decision::wait(Block::new(PRIMARY, Cause::PrimarySilent, why, remedy)));
+            }
+            Writer::Fenced(fence) => fenced.push((member, fence)),
+        }
+    }
+    if let Some(hearing) = hears_primary(view) {
+        let message = format!("{} still hears a primary that the operator can't reach", hearing.name);
+        let remedy = "see what cuts the operator off from the primary (NetworkPolicy, node network)";
+        return Some(Decision::wait(Block::new(PRIMARY, Cause::PrimaryStillHeard, message, remedy)));
+    }
+    fenced.iter().find_map(|(member, fence)| close(view, member, fence))
+}
+
+/// Closes the fence of a silent primary: nothing left to do once it is closed for certain.
+fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<Decision> {
+    let others = || view.members.iter().filter(|m| m.ordinal != silent.ordinal && m.pod.is_some());
+    let away: Vec<_> = others().filter(|m| m.facts_now().is_none() && may_follow(m)).collect();
+    if away.len() >= usize::try_from(fence.min_replicas).unwrap_or(usize::MAX) {
+        let message = format!(
+            "{} is silent, and so is {}: together they may still acknowledge writes (the fence asks for {} replica(s))",
+            silent.name,
+            names(&away),
+            fence.min_replicas
+        );
+        let remedy = "bring a majority of the members back into reach";
+        return Some(Decision::wait(Block::new(PRIMARY, Cause::TooManySilent, message, remedy)));
+    }
+    let following: Vec<_> = others().filter(|m| m.facts_now().is_some() && (!m.unnamed() || fence.detached_at == 0)).collect();
+    if !following.is_empty() {
+        let tracks = following.into_iter().filter_map(|m| detach(m, silent)).collect();
+        return Some(Decision { tracks, ..Decision::look(SOON_MS) });
+    }
+    let now = view.observed.now;
+    let left = closed_at(fence).map_or(SOON_MS, |at| at.saturating_sub(now));
+    (left > 0).then(|| {
+        let message =
+            format!("{} is silent and fenced; it acknowledges no write any more in {left} ms at the latest", silent.name);
+        Decision { look_again: left, ..Decision::wait(Block::new(PRIMARY, Cause::FenceClosing, message, BY_ITSELF)) }
+    })
+}
+
+/// Whether a member that gives no answer may count as a replica of somebody.
+fn may_follow(member: &Member<'_>) -> bool {
+    matches!(member.standing, Standing::Silent(_) | Standing::Refusing(_) | Standing::Loading { .. })
+}
+
+fn detach(member: &Member<'_>, silent: &Member<'_>) -> Option<Track> {
+    let uid = member.uid()?.to_owned();
+    let reason = format!("{} is silent: without its replicas its fence closes", silent.name);
+    Some(plan::track(&member.name, vec![bound_step(member, Operation::Detach(uid), reason)]))
+}
+
+fn last_name(view: &View<'_>) -> String {
+    view.last.map_or_else(|| "that nobody recorded".into(), |l| format!("{}-{}", view.workload, l.ordinal))
+}

@@ -1,0 +1,256 @@
+//! What people see: phase, conditions, nodes. Derived from the observation at each look, never remembered (but for one thing: whether
+//! the instance was ready once, which tells "not yet" from "not any more").
+
+use serde::{Deserialize, Serialize};
+use vko_sdk::observation::{DataOrigin, Upstream};
+use vko_sdk::planning::{Condition, Phase, Status, Truth};
+
+use crate::decision::{BY_ITSELF, Block, Cause, Decision};
+use crate::fence::synced;
+use crate::view::{Member, Standing, View};
+
+/// What the status is made of.
+pub struct Picture<'v, 'a> {
+    view: &'v View<'a>,
+    primary: Option<&'v Member<'a>>,
+    decision: &'v Decision,
+    /// Members that people want and that aren't synced or ready.
+    missing: Vec<&'v Member<'a>>,
+    copies: usize,
+}
+
+impl<'v, 'a> Picture<'v, 'a> {
+    /// Looks at what is there.
+    pub fn new(view: &'v View<'a>, primary: Option<&'v Member<'a>>, decision: &'v Decision) -> Self {
+        let in_sync = |m: &Member<'_>| primary.is_some_and(|p| p.ordinal == m.ordinal || synced(p, m));
+        let wanted = view.members.iter().filter(|m| m.ordinal < view.spec.replicas);
+        let missing = wanted.filter(|m| !(in_sync(m) && m.ready() && !m.terminating())).collect();
+        let copies = view.members.iter().filter(|m| in_sync(m)).count();
+        Self { view, primary, decision, missing, copies }
+    }
+
+    /// Whether all is as declared.
+    pub fn ready(&self) -> bool {
+        let alone = self.view.primaries().len() == 1;
+        let formed = self.view.observed.ledger.formed.is_some();
+        let members = self.view.current == self.view.spec.replicas && self.missing.is_empty();
+        self.primary.is_some() && alone && formed && members && self.decision.data_lost.is_none()
+    }
+
+    /// The status.
+    pub fn status(&self) -> Status {
+        let ready = self.ready_condition();
+        let message = ready.message.clone();
+        let mut conditions = vec![ready, self.degraded(), self.redundant(), self.progressing(), self.stalled()];
+        let lost = self.decision.data_lost.clone().or_else(|| self.restarted_empty());
+        conditions.extend(lost.map(|text| condition("DataLost", Truth::Yes, "DataLost", text)));
+        Status { phase: self.phase(), message, conditions, details: self.details() }
+    }
+
+    fn ready_condition(&self) -> Condition {
+        let of = |state, reason: &str, message: String| condition("Ready", state, reason, message);
+        let waits = self.decision.blocks.first();
+        if self.view.observed.ledger.formed.is_none() {
+            let text = "the ledger was lost: it is written anew when all members answer and agree".to_owned();
+            return of(Truth::Unknown, &Cause::LedgerLost.reason(), text);
+        }
+        let Some(primary) = self.primary else {
+            return match waits {
+                Some(block) if unknown(block.cause) => of(Truth::Unknown, &block.cause.reason(), block.message.clone()),
+                Some(block) => of(Truth::No, &block.cause.reason(), block.message.clone()),
+                None if self.view.observed.ledger.formed == Some(false) => {
+                    of(Truth::No, "Creating", "the first primary isn't named yet: waiting for a member that answers".into())
+                }
+                None => of(Truth::No, "NoPrimary", "no member answers as the primary".into()),
+            };
+        };
+        if self.ready() {
+            return of(
+                Truth::Yes,
+                "AllMembersSynced",
+                format!("{} is the primary, {} member(s) in sync", primary.name, self.copies),
+            );
+        }
+        if let Some(lost) = &self.decision.data_lost {
+            return of(Truth::No, "DataLost", lost.clone());
+        }
+        match waits {
+            Some(block) if self.missing.is_empty() => of(Truth::No, &block.cause.reason(), block.message.clone()),
+            _ if self.missing.is_empty() => of(Truth::No, "ChangingMembers", self.members_text()),
+            _ => of(Truth::No, "MembersNotSynced", format!("not synced or not ready: {}", self.missing_text())),
+        }
+    }
+
+    fn members_text(&self) -> String {
+        format!("{} has {} member(s), {} are declared", self.view.workload, self.view.current, self.view.spec.replicas)
+    }
+
+    fn missing_text(&self) -> String {
+        let each = self.missing.iter().map(|m| format!("{} ({})", m.name, why_missing(m)));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    fn degraded(&self) -> Condition {
+        match self.primary {
+            None => condition("Degraded", Truth::Unknown, "NoPrimary", "nobody answers as the primary".into()),
+            Some(_) if self.missing.is_empty() => condition("Degraded", Truth::No, "AllMembersSynced", String::new()),
+            Some(_) => condition("Degraded", Truth::Yes, "MembersNotSynced", self.missing_text()),
+        }
+    }
+
+    fn redundant(&self) -> Condition {
+        let of = |state, reason, message| condition("Redundant", state, reason, message);
+        match (self.primary, self.copies) {
+            (None, _) => of(Truth::Unknown, "NoPrimary", "nobody answers as the primary".into()),
+            (Some(_), 2..) => of(Truth::Yes, "SyncedReplica", format!("{} synced copies", self.copies)),
+            (Some(_), _) if self.view.spec.replicas == 1 => of(Truth::No, "SingleMember", "one member is declared".into()),
+            (Some(_), _) => of(Truth::No, "NoSyncedReplica", "the primary holds the only synced copy".into()),
+        }
+    }
+
+    fn progressing(&self) -> Condition {
+        let reasons = self.decision.tracks.iter().flat_map(|t| t.steps.first()).map(|s| s.reason.as_str());
+        let text = reasons.collect::<Vec<_>>().join("; ");
+        if !text.is_empty() {
+            return condition("Progressing", Truth::Yes, "StepsUnderWay", text);
+        }
+        let by_itself = self.decision.blocks.iter().find(|b| b.remedy == BY_ITSELF);
+        match by_itself {
+            Some(block) => condition("Progressing", Truth::Yes, &block.cause.reason(), block.message.clone()),
+            None if self.view.current != self.view.spec.replicas => {
+                condition("Progressing", Truth::Yes, "ChangingMembers", self.members_text())
+            }
+            None => condition("Progressing", Truth::No, "NothingToDo", String::new()),
+        }
+    }
+
+    fn stalled(&self) -> Condition {
+        let stuck: Vec<&Block> = self.decision.blocks.iter().filter(|b| b.remedy != BY_ITSELF).collect();
+        let Some(first) = stuck.first() else { return condition("Stalled", Truth::No, "NothingWaits", String::new()) };
+        let each = stuck.iter().map(|b| {
+            let consent = if b.token.is_empty() { String::new() } else { format!(" (consent token: {})", b.token) };
+            format!("{}; {}{consent}", b.message, b.remedy)
+        });
+        condition("Stalled", Truth::Yes, &first.cause.reason(), each.collect::<Vec<_>>().join(" | "))
+    }
+
+    fn phase(&self) -> Phase {
+        let instance = &self.view.observed.instance;
+        if instance.paused {
+            return Phase::Paused;
+        }
+        if self.ready() {
+            return Phase::Ready;
+        }
+        let stuck = self.decision.blocks.iter().any(|b| b.remedy != BY_ITSELF);
+        let before: Before = vko_sdk::spec::parse_status(&instance.status);
+        let never = self.view.observed.ledger.formed == Some(false) || before.phase.eq_ignore_ascii_case("initializing");
+        match (self.primary, stuck) {
+            (None, true) => Phase::Failed,
+            _ if never => Phase::Initializing,
+            _ => Phase::Rebalancing,
+        }
+    }
+
+    /// A lone primary that started with nothing, though this instance had data.
+    fn restarted_empty(&self) -> Option<String> {
+        let primary = self.primary?;
+        let facts = primary.facts_now().filter(|f| f.keys == 0 && f.origin == DataOrigin::Empty)?;
+        let lineages = &self.view.observed.ledger.lineages;
+        let known = lineages.iter().any(|l| l.replid == facts.replid || l.replid == facts.second_replid);
+        let had = lineages.iter().any(|l| l.best_offset > 0);
+        let formed = self.view.observed.ledger.formed == Some(true);
+        (formed && had && !known).then(|| format!("{} started with an empty data set: what it held before is gone", primary.name))
+    }
+
+    fn details(&self) -> String {
+        let nodes = self.view.members.iter().filter(|m| m.pod.is_some()).map(|m| Node::of(self.view, m)).collect();
+        // Plain texts serialise without fail; an empty object is the answer that promises nothing.
+        serde_json::to_string(&Details { nodes }).unwrap_or_else(|_| "{}".into())
+    }
+}
+
+/// Causes under which nobody knows whether the primary serves.
+fn unknown(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::PrimarySilent | Cause::FenceClosing | Cause::PrimaryStillHeard | Cause::TooManySilent | Cause::HandOverUnderWay
+    )
+}
+
+fn why_missing(member: &Member<'_>) -> String {
+    let waiting = member.pod.map_or("", |p| p.waiting.as_str());
+    match member.standing {
+        Standing::Absent => "no pod".into(),
+        _ if member.terminating() => "terminating".into(),
+        _ if !waiting.is_empty() => waiting.into(),
+        Standing::Dead => "its container ended or its node is gone".into(),
+        Standing::Starting => "starting".into(),
+        Standing::Loading { .. } => "loading".into(),
+        Standing::Refusing(reason) => format!("answers {reason}"),
+        Standing::Silent(_) => "no answer".into(),
+        Standing::Primary(_) if !member.ready() => "its pod isn't ready".into(),
+        Standing::Primary(_) => "answers as a primary".into(),
+        Standing::Replica(_, link) => match (&link.primary, link.syncing, link.up) {
+            (Upstream::Nobody, ..) => "follows nobody".into(),
+            (_, true, _) => "syncing".into(),
+            (_, _, false) => "its link is down".into(),
+            _ if !member.ready() => "its pod isn't ready".into(),
+            _ => "catching up".into(),
+        },
+    }
+}
+
+fn condition(kind: &str, state: Truth, reason: &str, message: String) -> Condition {
+    Condition { kind: kind.into(), state, reason: reason.into(), message }
+}
+
+/// What an earlier status is read for.
+#[derive(Debug, Default, Deserialize)]
+struct Before {
+    #[serde(default)]
+    phase: String,
+}
+
+#[derive(Serialize)]
+struct Details<'a> {
+    nodes: Vec<Node<'a>>,
+}
+
+/// An item of `status.nodes`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Node<'a> {
+    role: &'static str,
+    ip: &'a str,
+    port: &'static str,
+    pod_name: &'a str,
+    stateful_set: &'a str,
+    node_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    master_ref: &'a str,
+}
+
+impl<'a> Node<'a> {
+    fn of(view: &'a View<'_>, member: &'a Member<'_>) -> Self {
+        let (role, master_ref) = match &member.standing {
+            Standing::Primary(_) => ("master", ""),
+            Standing::Replica(_, link) => match &link.primary {
+                Upstream::Nobody => ("none", ""),
+                Upstream::Pod(uid) => ("replica", view.by_pod(uid).map_or("", |m| m.name.as_str())),
+                Upstream::Other(_) => ("replica", ""),
+            },
+            _ => ("none", ""),
+        };
+        let pod = member.pod;
+        Self {
+            role,
+            ip: pod.and_then(|p| p.addresses.first()).map_or("", String::as_str),
+            port: "6379",
+            pod_name: &member.name,
+            stateful_set: &view.workload,
+            node_name: pod.map_or("", |p| p.node.as_str()),
+            master_ref,
+        }
+    }
+}
