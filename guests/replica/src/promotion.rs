@@ -208,7 +208,7 @@ fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<De
 
 /// Whether a member that gives no answer may count as a replica of somebody.
 fn may_follow(member: &Member<'_>) -> bool {
-    matches!(member.standing, Standing::Silent(_) | Standing::Refusing(_) | Standing::Loading { .. })
+    matches!(member.standing, Standing::Silent(_) | Standing::Refusing(_) | Standing::Loading { unnamed: false })
 }
 
 fn detach(member: &Member<'_>, silent: &Member<'_>) -> Option<Track> {

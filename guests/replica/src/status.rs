@@ -7,6 +7,7 @@ use vko_sdk::planning::{Condition, Phase, Status, Truth};
 
 use crate::decision::{BY_ITSELF, Block, Cause, Decision};
 use crate::fence::synced;
+use crate::primary::{Writer, writer};
 use crate::view::{Member, Standing, View};
 
 /// What the status is made of.
@@ -56,7 +57,7 @@ impl<'v, 'a> Picture<'v, 'a> {
         }
         let Some(primary) = self.primary else {
             return match waits {
-                Some(block) if unknown(block.cause) => of(Truth::Unknown, &block.cause.reason(), block.message.clone()),
+                Some(block) if self.may_serve() => of(Truth::Unknown, &block.cause.reason(), block.message.clone()),
                 Some(block) => of(Truth::No, &block.cause.reason(), block.message.clone()),
                 None if self.view.observed.ledger.formed == Some(false) => {
                     of(Truth::No, "Creating", "the first primary isn't named yet: waiting for a member that answers".into())
@@ -79,6 +80,11 @@ impl<'v, 'a> Picture<'v, 'a> {
             _ if self.missing.is_empty() => of(Truth::No, "ChangingMembers", self.members_text()),
             _ => of(Truth::No, "MembersNotSynced", format!("not synced or not ready: {}", self.missing_text())),
         }
+    }
+
+    /// Whether somebody may be serving, though nobody answers as the primary.
+    fn may_serve(&self) -> bool {
+        self.view.failover_under_way() || self.view.members.iter().any(|m| writer(self.view, m) != Writer::No)
     }
 
     fn members_text(&self) -> String {
@@ -146,7 +152,7 @@ impl<'v, 'a> Picture<'v, 'a> {
         let before: Before = vko_sdk::spec::parse_status(&instance.status);
         let never = self.view.observed.ledger.formed == Some(false) || before.phase.eq_ignore_ascii_case("initializing");
         match (self.primary, stuck) {
-            (None, true) => Phase::Failed,
+            (None, true) if !self.may_serve() => Phase::Failed,
             _ if never => Phase::Initializing,
             _ => Phase::Rebalancing,
         }
@@ -168,14 +174,6 @@ impl<'v, 'a> Picture<'v, 'a> {
         // Plain texts serialise without fail; an empty object is the answer that promises nothing.
         serde_json::to_string(&Details { nodes }).unwrap_or_else(|_| "{}".into())
     }
-}
-
-/// Causes under which nobody knows whether the primary serves.
-fn unknown(cause: Cause) -> bool {
-    matches!(
-        cause,
-        Cause::PrimarySilent | Cause::FenceClosing | Cause::PrimaryStillHeard | Cause::TooManySilent | Cause::HandOverUnderWay
-    )
 }
 
 fn why_missing(member: &Member<'_>) -> String {

@@ -33,7 +33,14 @@ fn ready_and_phase_say_what_is() {
         ("a replica restarted", |s| s.restart(1, "snapshot"), Truth::No, "MembersNotSynced", Phase::Rebalancing),
         ("a replica's pod isn't ready", |s| s.unready(1), Truth::No, "MembersNotSynced", Phase::Rebalancing),
         ("the primary is dead: promotion", |s| s.kill(0), Truth::No, "NoPrimary", Phase::Rebalancing),
-        ("the primary is silent", |s| s.silence(0).unfence(0), Truth::Unknown, "PrimarySilent", Phase::Failed),
+        ("the primary is silent", |s| s.silence(0).unfence(0), Truth::Unknown, "PrimarySilent", Phase::Rebalancing),
+        (
+            "nobody is heard yet: the operator just started",
+            |s| s.silence(0).unhear(0).silence(1).unhear(1).silence(2).unhear(2),
+            Truth::Unknown,
+            "NoCandidate",
+            Phase::Rebalancing,
+        ),
         (
             "data may return",
             |s| s.with_claims().kill(0).restart(1, "empty").restart(2, "empty"),
@@ -123,7 +130,8 @@ fn readers_outlive_the_primary() {
 #[test]
 fn how_many_members_and_how_they_start() {
     use StartMode::{Alone, Named};
-    let table: &[(&str, fn() -> Scene, Change, u32, StartMode)] = &[
+    type Row = (&'static str, fn() -> Scene, Change, u32, StartMode);
+    let table: &[Row] = &[
         ("a new one of three", || Scene::new("x", 3), |s| s, 3, Named),
         ("nothing is there yet", || Scene::new("x", 3), |s| s.want(2).shrink(0), 2, Named),
         ("a single one, nothing is there yet", || Scene::new("x", 1), |s| s.shrink(0), 1, Alone),
