@@ -3,19 +3,20 @@
 //! # Guarantees
 //! 1. An edit of anything that we render is seen, also where the stamp of a hash would still be right.
 //! 2. A field that we rendered once and no longer do is seen, as long as the API server records it as ours.
-//! 3. What the API server adds (defaults, addresses, status) and what others add beside us is no difference; nor is another spelling
-//!    of the same quantity, or an empty list, map or null where the server keeps nothing.
+//! 3. What the API server adds (defaults, addresses, status) and what others add beside us is no difference; nor is another
+//!    spelling of the same quantity, or an empty list, map or null where the server keeps nothing.
 //! 4. The answer names a path, never a value: objects may be Secrets.
 //!
 //! # Assumptions
 //! 1. The object was applied by server-side apply, forced, under one field manager and without conflicts of ours with ourselves.
-//! 2. Rendering names no field that the API server does not know: such a field would differ for ever. Applying an object that stands
-//!    already changes nothing and wakes nobody, so even then nothing runs in circles.
+//! 2. Rendering names no field that the API server does not know: such a field would differ for ever. Applying an object
+//!    that stands already changes nothing and wakes nobody, so even then nothing runs in circles.
 //!
 //! # Flow
-//! 1. [`differs`] walks the rendered object and looks each field up in the live one. Lists go by the keys that server-side apply merges
-//!    them by; lists without keys, and selectors, are compared as a whole.
-//! 2. It then walks the fields that the API server records as ours (`metadata.managedFields`) and looks each up in the rendered object.
+//! 1. [`differs`] walks the rendered object and looks each field up in the live one. Lists go by the keys that server-side
+//!    apply merges them by; lists without keys, and selectors, are compared as a whole.
+//! 2. It then walks the fields that the API server records as ours (`metadata.managedFields`) and looks each up in the
+//!    rendered object.
 
 mod compare;
 mod managed;
@@ -58,8 +59,8 @@ impl<'a> Trail<'a> {
     }
 }
 
-/// The fields that tell the elements of a list apart, by the list's field and one element of it, as server-side apply merges them.
-/// Empty: the list is compared as a whole.
+/// The fields that tell the elements of a list apart, by the list's field and one element of it, as server-side apply merges
+/// them. Empty: the list is compared as a whole.
 fn merge_keys(list: &str, element: &Value) -> &'static [&'static str] {
     match list {
         "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" => &["name"],

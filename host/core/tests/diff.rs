@@ -1,7 +1,7 @@
 //! The diff against objects as a real API server (Kubernetes 1.35) returned them, `managedFields` included.
 //!
-//! How they came about: the snapshots were applied by server-side apply as `valkey-operator`, then edited with kubectl, applied again,
-//! applied with a label, a variable and a key more, and applied without them.
+//! How they came about: the snapshots were applied by server-side apply as `valkey-operator`, then edited with kubectl,
+//! applied again, applied with a label, a variable and a key more, and applied without them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The fields that the API server records as ours against the rendered object.
 //!
-//! `fieldsV1` is a tree of keys: `f:` a field, `k:` an element of a list by its merge keys, `v:` an element of a set by its value, `.`
-//! the thing itself. A key that we don't know says nothing.
+//! `fieldsV1` is a tree of keys: `f:` a field, `k:` an element of a list by its merge keys, `v:` an element of a set by its
+//! value, `.` the thing itself. A key that we don't know says nothing.
 
 use serde_json::{Map, Value};
 

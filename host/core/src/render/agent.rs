@@ -1,7 +1,7 @@
 //! The agent's command lines: the contract between a pod's template and the binary that its init container copies in.
 //!
-//! Probes and hooks are run by the kubelet without expansion of `$(VAR)`, so they get the loopback of the pod's family; the server
-//! listens there too. The server's own command is expanded, and gets the pod's address from the downward API.
+//! Probes and hooks are run by the kubelet without expansion of `$(VAR)`, so they get the loopback of the pod's family; the
+//! server listens there too. The server's own command is expanded, and gets the pod's address from the downward API.
 
 use serde_json::{Value, json};
 use vko_api::names;
@@ -23,17 +23,17 @@ const SERVER: &str = "/usr/local/bin/valkey-server";
 /// Environment variable with the pod's address.
 pub(super) const POD_IP: &str = "POD_IP";
 
-/// Seconds from the start of the hook until the kubelet kills the container. The hook gets [`HOOK_GRACE_MS`]; the other half is the
-/// server's: up to 10 s for replicas to catch up (`shutdown-timeout`), then the save.
+/// Seconds from the start of the hook until the kubelet kills the container. The hook gets [`HOOK_GRACE_MS`]; the other half
+/// is the server's: up to 10 s for replicas to catch up (`shutdown-timeout`), then the save.
 pub(super) const GRACE_SECONDS: u32 = 120;
-/// Milliseconds that the hook may take. A hand-over takes well under a second; this leaves room for one replica after another to be
-/// tried.
+/// Milliseconds that the hook may take. A hand-over takes well under a second; this leaves room for one replica after
+/// another to be tried.
 const HOOK_GRACE_MS: u32 = 60_000;
 
 /// Ready follows a promotion or a lost process within a few seconds: routing of reads waits for it.
 const READY: Timing = Timing { period_s: 2, timeout_s: 3, failures: 3 };
-/// A minute of silence, because a killed server is worse than a slow one: a fork, a big DEL or a frozen disk can take seconds, and a
-/// restart loads the whole data set.
+/// A minute of silence, because a killed server is worse than a slow one: a fork, a big DEL or a frozen disk can take
+/// seconds, and a restart loads the whole data set.
 const LIVE: Timing = Timing { period_s: 10, timeout_s: 5, failures: 6 };
 /// The agent gives up so long before the kubelet kills it, so that the event says why.
 const PROBE_MARGIN_MS: u32 = 500;

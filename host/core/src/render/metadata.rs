@@ -8,7 +8,8 @@ use vko_api::names;
 use super::Topology;
 use crate::object::Kind;
 
-/// What selects the instance's data pods. It is immutable in a StatefulSet, so it holds what never changes in the instance's life.
+/// What selects the instance's data pods. It is immutable in a StatefulSet, so it holds what never changes in the instance's
+/// life.
 pub fn selector(instance: &str) -> BTreeMap<String, String> {
     [
         (names::MANAGED_BY, names::OPERATOR),

@@ -141,8 +141,8 @@ impl RenderError {
 /// Members of a data set: the bound of `replicasOfShard`.
 pub const MEMBERS_MAX: u32 = 5;
 
-/// Renders the desired records, in the order in which they should be applied. What is not desired is not rendered, and stays as it
-/// is.
+/// Renders the desired records, in the order in which they should be applied. What is not desired is not rendered, and stays
+/// as it is.
 ///
 /// # Errors
 /// The first record that can't be rendered; nothing is rendered then, because a policy that errs in one thing is not trusted with

@@ -72,8 +72,8 @@ fn pod_spec(topology: &Topology, spec: &PodSpec<'_>, settings: &Settings) -> Res
     Ok(pod)
 }
 
-/// Copies the agent in. It asks for the server's resources: a pod's request is the larger of the two, so this costs nothing, and the
-/// pod keeps the quality of service that the person chose.
+/// Copies the agent in. It asks for the server's resources: a pod's request is the larger of the two, so this costs nothing,
+/// and the pod keeps the quality of service that the person chose.
 fn init_container(spec: &PodSpec<'_>, settings: &Settings) -> Value {
     let mut container = json!({
         "name": "agent",

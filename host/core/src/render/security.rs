@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 /// User and group of the official images.
 const VALKEY_ID: u32 = 999;
 
-/// Fields of the instance's `securityContext` that are taken over. None of them leaves `restricted` (a `runAsUser` of 0 is stopped by
-/// `runAsNonRoot`); the rest of a pod's security context is the host's.
+/// Fields of the instance's `securityContext` that are taken over. None of them leaves `restricted` (a `runAsUser` of 0 is
+/// stopped by `runAsNonRoot`); the rest of a pod's security context is the host's.
 const OVERRIDABLE: [&str; 5] = ["runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "supplementalGroups"];
 
 /// The pod's security context.

@@ -10,8 +10,8 @@ use crate::object::Kind;
 
 /// Renders a Service.
 ///
-/// - governing: headless, gives pods their names; publishes pods that aren't ready, because servers must find each other before they
-///   are.
+/// - governing: headless, gives pods their names; publishes pods that aren't ready, because servers must find each other
+///   before they are.
 /// - writer: the pod that carries the primary's label, ready or not: the label alone decides, so that a slow probe of the only
 ///   primary doesn't take writes away.
 /// - readers: pods that carry the reader's label and are ready.

@@ -61,8 +61,8 @@ pub(super) fn storage(spec: &Value) -> Option<&Value> {
     spec.get("storage").filter(|storage| storage.is_object())
 }
 
-/// Hash of exactly the spec fields that influence the pod template: first 16 hexadecimal digits of SHA-256 over canonical JSON. Pods
-/// are due for a restart when it changes, and only then.
+/// Hash of exactly the spec fields that influence the pod template: first 16 hexadecimal digits of SHA-256 over canonical
+/// JSON. Pods are due for a restart when it changes, and only then.
 pub fn spec_hash(spec: &Value) -> String {
     let pod = PodSpec::new(spec);
     let mut hashed: Map<String, Value> =

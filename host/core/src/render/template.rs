@@ -1,10 +1,11 @@
 //! Decides which pod template is in force.
 //!
 //! # Guarantees
-//! 1. A new operator, agent or policy version restarts no pod, and no pod that crashes or is drained comes back with another template
-//!    than its siblings: the authorised template stays until the instance's spec changes or a roll-out is asked for.
+//! 1. A new operator, agent or policy version restarts no pod, and no pod that crashes or is drained comes back with another
+//!    template than its siblings: the authorised template stays until the instance's spec changes or a roll-out is asked for.
 //! 2. Edits of the live template are undone: the authorised one is kept beside it, as text, in an annotation of the StatefulSet.
-//! 3. An annotation that was damaged never stops the operator: what can't be used counts as absent, and the rendered template is taken.
+//! 3. An annotation that was damaged never stops the operator: what can't be used counts as absent, and the rendered
+//!    template is taken.
 //!
 //! # Assumptions
 //! Who may edit a StatefulSet may run anything in its namespace; the annotation is no protection against them.
@@ -51,8 +52,8 @@ pub struct Template {
     pub origin: Origin,
 }
 
-/// Chooses the template in force: the one that the live StatefulSet stores, if it can be used and was made of the same spec, unless a
-/// roll-out is asked for; else the rendered one.
+/// Chooses the template in force: the one that the live StatefulSet stores, if it can be used and was made of the same spec,
+/// unless a roll-out is asked for; else the rendered one.
 pub fn choose_template(live: Option<&Object>, rendered: &Value, roll_out: bool) -> Template {
     let text = canonical(rendered);
     let fresh = stamped(rendered.clone(), text, Origin::Rendered);
@@ -62,8 +63,8 @@ pub fn choose_template(live: Option<&Object>, rendered: &Value, roll_out: bool) 
     live.and_then(stored).filter(|stored| stored.spec_hash == fresh.spec_hash).unwrap_or(fresh)
 }
 
-/// What a pod's template is, measured by the one in force. It compares the stamps, not the pod's fields: admission plugins may change
-/// those of every pod (an image's registry, say), and no restart would cure that.
+/// What a pod's template is, measured by the one in force. It compares the stamps, not the pod's fields: admission plugins
+/// may change those of every pod (an image's registry, say), and no restart would cure that.
 pub fn template_state(pod: &Object, chosen: &Template) -> TemplateState {
     let (spec_hash, software) = (pod.annotation(names::SPEC_HASH), pod.annotation(names::SOFTWARE));
     if spec_hash.is_empty() || software.is_empty() {
@@ -131,7 +132,8 @@ mod tests {
         Object::new(json!({ "metadata": { "annotations": { names::TEMPLATE: stored } }, "spec": { "template": live } }))
     }
 
-    /// A case: what the live StatefulSet stores, what its template is, whether a roll-out is asked for, and the mark of the choice.
+    /// A case: what the live StatefulSet stores, what its template is, whether a roll-out is asked for, and the mark of the
+    /// choice.
     struct Case(&'static str, Option<String>, Value, bool, &'static str);
 
     fn cases() -> Vec<Case> {
