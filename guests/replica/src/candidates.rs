@@ -56,14 +56,18 @@ fn ran_through(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> boo
     let now = view.observed.now;
     let age = member.server.map_or(0, |s| s.age);
     let started = now.saturating_sub(age).saturating_sub(facts.uptime);
-    let fences = &view.observed.ledger.fences;
-    let silence = view.members.iter().find_map(|m| match (&m.standing, m.server.map(|s| &s.reach)) {
-        (Standing::Silent(known), Some(Reach::Silent(lasting))) => {
-            crate::primary::fence_of(view, m, *known).map(|_| now.saturating_sub(*lasting))
-        }
-        _ => None,
-    });
-    silence.is_some_and(|since| started < since) || fences.iter().any(|f| f.detached_at > 0 && started < f.detached_at)
+    let detached = view.observed.ledger.fences.iter().any(|f| f.detached_at > 0 && started < f.detached_at);
+    detached || view.members.iter().filter_map(|m| silent_since(view, m)).any(|since| started < since)
+}
+
+/// Since when (Unix ms) a fenced member is silent; if that began before this operator looked, the moment when the fence was set must do.
+fn silent_since(view: &View<'_>, member: &Member<'_>) -> Option<u64> {
+    let (Standing::Silent(facts), Some(Reach::Silent(lasting))) = (member.standing, member.server.map(|s| &s.reach)) else {
+        return None;
+    };
+    let fence = crate::primary::fence_of(view, member, facts)?;
+    let witnessed = facts.is_some() && *lasting < view.observed.environment.looking_for;
+    Some(if witnessed { view.observed.now.saturating_sub(*lasting) } else { fence.set_at })
 }
 
 /// The best of some members: those that people want before those that are to go, those that are preferred before others, then the highest
@@ -137,6 +141,12 @@ mod tests {
             ),
             ("detached under a silent, fenced primary", |s| s.fence(0, 1).silence(0).detach(1), true),
             ("restarted under a silent, fenced primary", |s| s.fence(0, 1).silence(0).restart(1, "snapshot"), false),
+            ("detached; the operator is new", |s| s.fence(0, 1).silence(0).unhear(0).detach(1), true),
+            (
+                "restarted after the fence was set; the operator is new",
+                |s| s.fence(0, 1).silence(0).unhear(0).restart(1, "snapshot"),
+                false,
+            ),
             ("detached, then the primary died", |s| s.fence(0, 1).silence(0).detach(1).detached(0, 8_000).kill(0), true),
         ];
         for (case, change, expected) in table {

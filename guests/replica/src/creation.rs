@@ -5,7 +5,7 @@
 //! 2. Not all members need to be up. A pod that doesn't answer and holds nothing is no obstacle.
 //!
 //! # Assumptions
-//! The host writes `formed` and the first primary into the ledger before it promotes. A claim made by the workload is not older than it.
+//! The host writes `formed` and the first primary into the ledger before it promotes. It says which claims are older than the instance.
 //!
 //! # Flow
 //! 1. Claims out of reach that may hold older data: wait, or go by consent.
@@ -46,7 +46,7 @@ pub fn create(view: &View<'_>, preferences: &Preferences<'_>) -> Decision {
             return by_consent(view, member, &filled, Block::new(PRIMARY, Cause::LineagesDiffer, message, remedy));
         }
     };
-    clear(view, member).unwrap_or_else(|| Decision::act(promote(member, reason, String::new())))
+    clear(view, member).unwrap_or_else(|| Decision::act(promote(view, member, reason, String::new())))
 }
 
 /// Nobody could take the role yet: pods still start, as a rule.
@@ -65,7 +65,7 @@ fn by_consent(view: &View<'_>, member: &Member<'_>, awaited: &[&Member<'_>], blo
     }
     let reason = format!("a person consents to begin with {}", member.name);
     let lost = Some(format!("{} became the first primary by consent: {}", member.name, block.message));
-    clear(view, member).unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(member, reason, token)) })
+    clear(view, member).unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(view, member, reason, token)) })
 }
 
 fn keys(member: &Member<'_>) -> u64 {
@@ -85,17 +85,13 @@ fn one_lineage(members: &[&Member<'_>]) -> bool {
 }
 
 fn holds_older_data(view: &View<'_>, member: &Member<'_>) -> bool {
-    member.claim.is_some_and(|c| {
-        c.node_exists != Some(false) && c.phase != "Pending" && !made_by_workload(view.observed, &view.workload, c)
-    })
+    let there = member.claim.filter(|c| c.node_exists != Some(false) && c.phase != "Pending");
+    there.is_some_and(|c| older_than_instance(view.observed, c))
 }
 
-/// Whether a claim is as young as the workload: then the workload made it, and nothing was in it before. Unknown ages say nothing.
-fn made_by_workload(observed: &Observed, workload: &str, claim: &Claim) -> bool {
-    let set = observed.objects.iter().find(|o| o.kind == "StatefulSet" && o.name == workload);
-    let made = observed.objects.iter().find(|o| o.kind == "PersistentVolumeClaim" && o.uid == claim.uid);
-    // Ages are read at one moment from timestamps in whole seconds.
-    matches!((set, made), (Some(set), Some(made)) if made.age <= set.age.saturating_add(1_000))
+/// Whether a claim was there before the instance: the host says so (`claim-before-instance`). One that the workload made held nothing.
+fn older_than_instance(observed: &Observed, claim: &Claim) -> bool {
+    observed.extensions.iter().any(|p| p.key == "claim-before-instance" && p.value == claim.name)
 }
 
 #[cfg(test)]
@@ -116,15 +112,18 @@ mod tests {
             ("facts are old", |s| s.age(0, 4_000).age(1, 4_000).age(2, 4_000), "-"),
             ("no pods yet", |s| s.remove_pod(0).remove_pod(1).remove_pod(2), "-"),
             ("ordinal 0 ends", |s| s.terminate(0), "promote rfr-x-1"),
-            ("a new claim out of reach is no obstacle", |s| s.with_claims().claims_aged(5_000).wait_start(1), "promote rfr-x-0"),
+            ("a new claim out of reach is no obstacle", |s| s.with_claims().wait_start(1), "promote rfr-x-0"),
             (
                 "an old claim out of reach is waited for",
-                |s| s.with_claims().claims_aged(500_000).wait_start(1),
+                |s| s.with_claims().old_claims().wait_start(1),
                 "wait RetainedData rfr-x-0",
             ),
-            ("a claim of unknown age may be old", |s| s.with_claims().wait_start(1), "wait RetainedData rfr-x-0"),
-            ("an old claim whose volume is gone", |s| s.with_claims().wait_start(1).lose_volume(1), "promote rfr-x-0"),
-            ("old claims that turn out empty", |s| s.with_claims().claims_aged(500_000), "promote rfr-x-0"),
+            (
+                "an old claim whose volume is gone",
+                |s| s.with_claims().old_claims().wait_start(1).lose_volume(1),
+                "promote rfr-x-0",
+            ),
+            ("old claims that turn out empty", |s| s.with_claims().old_claims(), "promote rfr-x-0"),
             ("the only one with data", |s| s.fill(2, "old", 40), "promote rfr-x-2"),
             ("several, one lineage: best offset", |s| s.fill(1, "old", 40).fill(2, "old", 50), "promote rfr-x-2"),
             ("several, no common lineage", |s| s.fill(1, "old", 40).fill(2, "other", 50), "wait LineagesDiffer rfr-x-2"),

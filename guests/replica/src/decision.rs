@@ -4,7 +4,7 @@ use vko_sdk::observation::Upstream;
 use vko_sdk::plan::{self, StepExt};
 use vko_sdk::planning::{Blocked, Expectation, Operation, Step, Track};
 
-use crate::view::{Member, Standing};
+use crate::view::{Member, Standing, View};
 
 /// Pace (ms) while something is wrong or under way: as often as the host asks the servers then.
 pub const SOON_MS: u64 = 1_000;
@@ -146,9 +146,9 @@ pub fn sooner(a: u64, b: u64) -> u64 {
     }
 }
 
-/// A step on a member's server that is bound to what it is now: its run, its lineage, how far it reaches, whom it follows (an empty
-/// peer says nobody).
-pub fn bound_step(member: &Member<'_>, operation: Operation, reason: String) -> Step {
+/// A step on a member's server that is bound to what it is now: its run, its lineage, how far it reaches, its role. Whom it follows is
+/// named where that one is there to be compared with; following nobody can't be expected, but the run and its lineage can.
+pub fn bound_step(view: &View<'_>, member: &Member<'_>, operation: Operation, reason: String) -> Step {
     let step = plan::step(operation, reason);
     let (Some(uid), Some(facts)) = (member.uid(), member.facts_now()) else { return step };
     let step = step.expecting(plan::same_run(uid, &facts.run_id)).expecting(plan::offset_at_least(uid, facts.offset));
@@ -156,26 +156,23 @@ pub fn bound_step(member: &Member<'_>, operation: Operation, reason: String) -> 
     match member.standing {
         Standing::Primary(_) => step.expecting(plan::is_primary(uid)),
         Standing::Replica(_, link) => match &link.primary {
-            Upstream::Nobody => step.expecting(plan::follows(uid, "")),
-            Upstream::Pod(primary) => step.expecting(plan::follows(uid, primary)),
-            Upstream::Other(_) => step,
+            Upstream::Pod(primary) if view.by_pod(primary).is_some_and(|m| m.facts_now().is_some()) => {
+                step.expecting(plan::follows(uid, primary))
+            }
+            Upstream::Nobody | Upstream::Pod(_) | Upstream::Other(_) => step,
         },
         _ => step,
     }
 }
 
-/// The track that makes a member the primary. A fence that it kept from an earlier life as one is lifted: it starts without replicas.
-pub fn promote(member: &Member<'_>, reason: String, consent: String) -> Track {
+/// The track that makes a member the primary. (The host lifts a fence that the server kept from an earlier life as one.)
+pub fn promote(view: &View<'_>, member: &Member<'_>, reason: String, consent: String) -> Track {
     let uid = member.uid().unwrap_or_default().to_owned();
-    let mut step = bound_step(member, Operation::Promote(uid.clone()), reason).consented(consent);
+    let mut step = bound_step(view, member, Operation::Promote(uid.clone()), reason).consented(consent);
     if member.facts_now().is_some_and(|f| f.keys == 0) {
-        step = step.expecting(Expectation::DataSetEmpty(uid.clone()));
+        step = step.expecting(Expectation::DataSetEmpty(uid));
     }
-    let mut steps = vec![step];
-    if member.facts_now().is_some_and(|f| f.fence.min_replicas > 0) {
-        steps.push(plan::step(crate::fence::setting(&uid, 0), "lift the fence of an earlier life: no replica follows yet"));
-    }
-    plan::track(PRIMARY, steps)
+    plan::track(PRIMARY, vec![step])
 }
 
 /// Names of members, for a person.
@@ -189,32 +186,22 @@ mod tests {
     use crate::testing::Scene;
 
     #[test]
-    fn a_bound_step_names_run_lineage_offset_and_upstream() {
-        let scene = Scene::healthy("x", 2);
-        let view = scene.view();
-        let track = promote(&view.members[1], "because".into(), String::new());
-        let expected = [
+    fn a_promotion_is_bound_to_run_lineage_and_offset() {
+        let bound = [
             plan::same_run("uid-x-1", "run-x-1"),
             plan::offset_at_least("uid-x-1", 1_000),
             plan::same_lineage("uid-x-1", "lineage-a"),
-            plan::follows("uid-x-1", "uid-x-0"),
         ];
-        assert_eq!(track.steps.len(), 1);
-        assert_eq!(track.steps[0].expects, expected);
-    }
-
-    #[test]
-    fn an_old_fence_is_lifted_and_an_empty_one_must_stay_empty() {
+        let expects = |scene: &Scene| {
+            let view = scene.view();
+            promote(&view, &view.members[1], "because".into(), String::new()).steps[0].expects.clone()
+        };
         let mut scene = Scene::healthy("x", 2);
-        scene.facts(1, |f| {
-            f.fence.min_replicas = 1;
-            f.keys = 0;
-        });
-        let view = scene.view();
-        let track = promote(&view.members[1], "because".into(), String::new());
-        assert_eq!(track.steps.len(), 2);
-        assert!(track.steps[0].expects.contains(&Expectation::DataSetEmpty("uid-x-1".into())));
-        assert_eq!(track.steps[1].operation, crate::fence::setting("uid-x-1", 0));
+        assert_eq!(expects(&scene)[..3], bound);
+        assert_eq!(expects(&scene)[3..], [plan::follows("uid-x-1", "uid-x-0")], "whom it follows, while that one answers");
+        assert_eq!(expects(scene.kill(0)), bound, "a dead one can't be compared with");
+        scene.facts(1, |f| f.keys = 0);
+        assert_eq!(expects(&scene)[3..], [Expectation::DataSetEmpty("uid-x-1".into())], "an empty one must still be empty");
     }
 
     #[test]

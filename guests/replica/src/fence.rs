@@ -66,7 +66,8 @@ fn is_set(view: &View<'_>, uid: &str, facts: &ServerFacts, min: u32) -> bool {
     let mut records = view.observed.ledger.fences.iter().filter(|f| f.pod == uid && f.run_id == facts.run_id);
     let recorded = match min {
         0 => records.all(|f| f.min_replicas == 0),
-        _ => records.any(|f| f.min_replicas == min),
+        // Replicas were detached under it: a fence that is set anew forgets that, so that the next silence starts its own clock.
+        _ => records.any(|f| f.min_replicas == min && f.detached_at == 0),
     };
     facts.fence.min_replicas == min && recorded
 }
@@ -96,6 +97,7 @@ mod tests {
             ("both sync", |s| s.set_syncing(1).set_syncing(2), Some(0)),
             ("the primary says that one lags", |s| s.lag(1, 9_000).lag(2, 9_000), Some(0)),
             ("not set yet", |s| s.unfence(0), Some(1)),
+            ("its replicas were detached once", |s| s.detached(0, 60_000), Some(1)),
             ("on the server only", |s| s.forget_fences(), Some(1)),
             ("recorded for another run", |s| s.forget_fences().fence_run(0, "older", 1), Some(1)),
             ("set, but a person lifted it", |s| s.facts(0, |f| f.fence.min_replicas = 0), Some(1)),

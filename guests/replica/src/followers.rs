@@ -35,7 +35,7 @@ fn join(view: &View<'_>, primary: &Member<'_>, member: &Member<'_>) -> Decision 
     }
     let from = if member.unnamed() { "nobody".to_owned() } else { "another server".to_owned() };
     let reason = format!("{} follows {from}; {} is the primary", member.name, primary.name);
-    let track = follow(primary, member, reason, String::new(), false);
+    let track = follow(view, primary, member, reason, String::new(), false);
     Decision::act_all(track)
 }
 
@@ -63,7 +63,7 @@ fn demote(view: &View<'_>, primary: &Member<'_>, member: &Member<'_>) -> Decisio
     if fenced || lacks_nothing_of(winner, loser) {
         let why = if fenced { "it was fenced before" } else { "it holds nothing more" };
         let reason = format!("{} answers as a primary beside {}, which took over; {why}", member.name, primary.name);
-        return Decision::act_all(follow(primary, member, reason, String::new(), true));
+        return Decision::act_all(follow(view, primary, member, reason, String::new(), true));
     }
     let message = format!(
         "{} and {} answer as primaries, and {} holds writes that the other lacks",
@@ -78,7 +78,7 @@ fn by_consent(view: &View<'_>, primary: &Member<'_>, member: &Member<'_>, messag
     if consent::given(view.observed, &token) {
         let reason = format!("a person consents to discard what {} alone holds", member.name);
         let was_primary = matches!(member.standing, Standing::Primary(_));
-        return Decision::act_all(follow(primary, member, reason, token, was_primary));
+        return Decision::act_all(follow(view, primary, member, reason, token, was_primary));
     }
     let cause = if matches!(member.standing, Standing::Primary(_)) { Cause::TwoPrimaries } else { Cause::WritesWouldBeLost };
     let remedy = "save what is needed from the named member, then consent: it will be synced anew from the primary";
@@ -92,14 +92,21 @@ pub fn undecided(primaries: &[&Member<'_>]) -> Decision {
     Decision::wait(Block::new(crate::decision::PRIMARY, Cause::TwoPrimaries, message, remedy))
 }
 
-fn follow(primary: &Member<'_>, member: &Member<'_>, reason: String, consent: String, drop_clients: bool) -> Option<Track> {
+fn follow(
+    view: &View<'_>,
+    primary: &Member<'_>,
+    member: &Member<'_>,
+    reason: String,
+    consent: String,
+    drop_clients: bool,
+) -> Option<Track> {
     let (to, uid) = (primary.uid()?.to_owned(), member.uid()?.to_owned());
     let mut steps = Vec::new();
     if drop_clients {
         let why = "its clients shall look the writer up again".to_owned();
-        steps.push(bound_step(member, Operation::DropClients(uid.clone()), why));
+        steps.push(bound_step(view, member, Operation::DropClients(uid.clone()), why));
     }
-    let step = bound_step(member, Operation::Follow(Follow { pod: uid, primary: to.clone() }), reason);
+    let step = bound_step(view, member, Operation::Follow(Follow { pod: uid, primary: to.clone() }), reason);
     steps.push(step.expecting(plan::is_primary(&to)).consented(consent));
     Some(plan::track(&member.name, steps))
 }

@@ -93,7 +93,7 @@ pub fn decide_with(observed: &Observed, preferences: &Preferences<'_>) -> Result
     let accepted = accept(&view);
     let primary = match accepted {
         Accepted::One(member) | Accepted::OneOf(member, _) => Some(member),
-        Accepted::Nobody | Accepted::Undecided(_) | Accepted::Empty(_) => None,
+        Accepted::Nobody | Accepted::Undecided(_) | Accepted::Unrecorded(_) | Accepted::Empty(_) => None,
     };
     let hands_off = observed.instance.deleting || observed.instance.paused;
     let wished = if hands_off { Decision::default() } else { act(&view, &accepted, preferences) };
@@ -122,6 +122,12 @@ fn act(view: &View<'_>, accepted: &Accepted<'_, '_>, preferences: &Preferences<'
         Accepted::Nobody => promotion::succeed(view, preferences),
         Accepted::One(primary) => serve(view, primary, &[], preferences),
         Accepted::OneOf(primary, others) => serve(view, primary, others, preferences),
+        Accepted::Unrecorded(one) => {
+            let last = view.last_member().map_or("the last primary", |m| m.name.as_str());
+            let message = format!("{} answers as a primary, but {last} may still acknowledge writes", one.name);
+            let remedy = "bring the other one back into reach, or make its end certain: delete its pod and see it gone";
+            Decision::wait(Block::new(PRIMARY, Cause::TwoPrimaries, message, remedy))
+        }
         Accepted::Empty(empty) => {
             let message = format!("{} answers as a primary but holds nothing, while other members may hold the data", empty.name);
             let remedy = "delete its pod: it comes back following nobody, and the data decides";
@@ -136,6 +142,10 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
     if view.failover_under_way() || primary.terminating() {
         let message = format!("{} hands its role over or is about to end", primary.name);
         return Decision::wait(Block::new(PRIMARY, Cause::HandOverUnderWay, message, BY_ITSELF));
+    }
+    if view.last.is_none_or(|l| l.ordinal != primary.ordinal) {
+        // The host writes an observed primary down before anybody is told to follow it.
+        return Decision::look(SOON_MS);
     }
     let beside = if others.is_empty() { Decision::default() } else { followers::reconcile(view, primary, others) };
     let mut decision = beside.and(followers::gather(view, primary));

@@ -142,13 +142,19 @@ fn move_role(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'_
         let remedy = "repair the members that stay (kubectl describe pod), or raise spec.replicas again";
         return Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, remedy));
     };
+    let unready = |m: &&Member<'_>| m.ordinal != primary.ordinal && m.pod.is_some() && (!m.ready() || m.terminating());
+    if let Some(other) = view.members.iter().find(unready) {
+        let message = format!("{} is not ready: {} keeps its role until then", other.name, primary.name);
+        let remedy = "repair that member (kubectl describe pod), or raise spec.replicas again";
+        return Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, remedy));
+    }
     let operation = HandOver { primary: from.into(), replica: to.into(), monitor: String::new(), timeout: HAND_OVER_MS };
     let reason = format!("{} is to be removed; {} stays and is synced", primary.name, target.name);
-    let mut step = bound_step(primary, Operation::HandOver(operation), reason);
+    let mut step = bound_step(view, primary, Operation::HandOver(operation), reason);
     step.expects.push(plan::follows(to, from));
     let mut steps = Vec::new();
     if primary.facts_now().is_some_and(|f| f.fence.min_replicas > 0) {
-        steps.push(bound_step(primary, setting(from, 0), "a planned hand-over runs without the fence".into()));
+        steps.push(bound_step(view, primary, setting(from, 0), "a planned hand-over runs without the fence".into()));
     }
     steps.push(step);
     Decision::act(plan::track(PRIMARY, steps))

@@ -168,22 +168,28 @@ pub enum Accepted<'v, 'a> {
     OneOf(&'v Member<'a>, Vec<&'v Member<'a>>),
     /// Several, and nothing says which.
     Undecided(Vec<&'v Member<'a>>),
+    /// One that nobody recorded, while the recorded one may still acknowledge writes.
+    Unrecorded(&'v Member<'a>),
     /// One that holds nothing, while the data of this instance is elsewhere.
     Empty(&'v Member<'a>),
 }
 
-/// Picks the primary: the ledger's last one if it answers as such; else the only one that answers, if it carries the instance's data or
-/// nobody else may.
+/// Picks the primary: the ledger's last one if it answers as such; else the only one that answers, if the last one gave way and it carries
+/// the instance's data (or nobody else may).
 pub fn accept<'v, 'a>(view: &'v View<'a>) -> Accepted<'v, 'a> {
     let primaries = view.primaries();
     let last = view.last.map(|l| l.ordinal);
     match primaries.split_first() {
         None => Accepted::Nobody,
         Some((one, [])) => {
-            if last.is_none_or(|l| l == one.ordinal) || carries_data(view, one) || !data_elsewhere(view, one) {
+            let recorded = last.is_none_or(|l| l == one.ordinal);
+            let gave_way = view.last_member().is_none_or(|l| writer(view, l) == Writer::No);
+            if !recorded && !carries_data(view, one) && data_elsewhere(view, one) {
+                Accepted::Empty(one)
+            } else if recorded || gave_way {
                 Accepted::One(one)
             } else {
-                Accepted::Empty(one)
+                Accepted::Unrecorded(one)
             }
         }
         Some(_) => match primaries.iter().position(|m| Some(m.ordinal) == last) {

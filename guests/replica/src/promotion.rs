@@ -51,9 +51,8 @@ pub fn succeed(view: &View<'_>, preferences: &Preferences<'_>) -> Decision {
     }
     match choose(view, preferences) {
         Choice::Wait(block) => Decision::wait(block),
-        Choice::Promote { member, reason, consent, lost } => {
-            clear(view, member).unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(member, reason, consent)) })
-        }
+        Choice::Promote { member, reason, consent, lost } => clear(view, member)
+            .unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(view, member, reason, consent)) }),
     }
 }
 
@@ -113,13 +112,47 @@ fn last_is_away<'v, 'a>(
         let remedy = "see why the pods don't run or don't answer: kubectl describe pod";
         return Choice::Wait(Block::new(PRIMARY, Cause::NoCandidate, message, remedy));
     };
-    if !awaited.is_empty() {
-        return wait_or_consent(view, member, awaited, "no copy that answers is known to be complete");
+    let unasked = unasked(view, member, awaited, comparable.is_empty());
+    if !unasked.is_empty() {
+        return wait_or_consent(view, member, &unasked, "no copy that answers is known to be complete");
+    }
+    if comparable.is_empty() && filled.len() > 1 {
+        return apart(view, member, &filled);
     }
     let lost =
         format!("no copy is left that streamed from {} to the end; {} is the best of what remains", last_name(view), member.name);
     let reason = format!("no claim or running pod is left that may hold better data; {} is the first choice", member.name);
     Choice::Promote { member, reason, consent: String::new(), lost: Some(lost) }
+}
+
+/// Who has to be waited for. Where the choice has no known lineage, that is everybody who might hold a key: a server that wasn't asked
+/// yet, and the claims of members that were removed.
+fn unasked<'v, 'a>(
+    view: &'v View<'a>,
+    chosen: &Member<'a>,
+    awaited: &[&'v Member<'a>],
+    without_lineage: bool,
+) -> Vec<&'v Member<'a>> {
+    if !without_lineage {
+        return awaited.to_vec();
+    }
+    let claim = |m: &Member<'_>| m.claim.is_some_and(|c| c.node_exists != Some(false) && c.phase != "Lost");
+    let server = |m: &Member<'_>| m.pod.is_some_and(|p| !p.addresses.is_empty());
+    let others = view.members.iter().filter(|m| m.ordinal != chosen.ordinal);
+    others.filter(|m| !m.fresh() && (may_return(view, m) || claim(m) || server(m))).collect()
+}
+
+/// Several copies that can't be compared.
+fn apart<'v, 'a>(view: &View<'a>, member: &'v Member<'a>, filled: &[&Member<'a>]) -> Choice<'v, 'a> {
+    let token = loss_token(view, member, filled);
+    if consent::given(view.observed, &token) {
+        let lost = Some(format!("{} was promoted by consent; what {} hold besides is discarded", member.name, names(filled)));
+        let reason = format!("a person consents to go on with {}", member.name);
+        return Choice::Promote { member, reason, consent: token, lost };
+    }
+    let message = format!("{} hold data, and nothing says whose is the newest", names(filled));
+    let remedy = "look at the data, then consent to go on with the named copy";
+    Choice::Wait(Block::new(PRIMARY, Cause::LineagesDiffer, message, remedy).or_consent(token))
 }
 
 fn wait_or_consent<'v, 'a>(view: &View<'a>, member: &'v Member<'a>, awaited: &[&Member<'a>], why: &str) -> Choice<'v, 'a> {
@@ -181,7 +214,7 @@ pub fn clear(view: &View<'_>, chosen: &Member<'_>) -> Option<Decision> {
 /// Closes the fence of a silent primary: nothing left to do once it is closed for certain.
 fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<Decision> {
     let others = || view.members.iter().filter(|m| m.ordinal != silent.ordinal && m.pod.is_some());
-    let away: Vec<_> = others().filter(|m| m.facts_now().is_none() && may_follow(m)).collect();
+    let away: Vec<_> = others().filter(|m| m.facts_now().is_none() && may_run(m)).collect();
     if away.len() >= usize::try_from(fence.min_replicas).unwrap_or(usize::MAX) {
         let message = format!(
             "{} is silent, and so is {}: together they may still acknowledge writes (the fence asks for {} replica(s))",
@@ -194,7 +227,7 @@ fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<De
     }
     let following: Vec<_> = others().filter(|m| m.facts_now().is_some() && (!m.unnamed() || fence.detached_at == 0)).collect();
     if !following.is_empty() {
-        let tracks = following.into_iter().filter_map(|m| detach(m, silent)).collect();
+        let tracks = following.into_iter().filter_map(|m| detach(view, m, silent)).collect();
         return Some(Decision { tracks, ..Decision::look(SOON_MS) });
     }
     let now = view.observed.now;
@@ -206,15 +239,15 @@ fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<De
     })
 }
 
-/// Whether a member that gives no answer may count as a replica of somebody.
-fn may_follow(member: &Member<'_>) -> bool {
-    matches!(member.standing, Standing::Silent(_) | Standing::Refusing(_) | Standing::Loading { unnamed: false })
+/// Whether a server may run there, and so follow somebody.
+fn may_run(member: &Member<'_>) -> bool {
+    member.standing != Standing::Dead && member.pod.is_some_and(|p| !p.addresses.is_empty())
 }
 
-fn detach(member: &Member<'_>, silent: &Member<'_>) -> Option<Track> {
+fn detach(view: &View<'_>, member: &Member<'_>, silent: &Member<'_>) -> Option<Track> {
     let uid = member.uid()?.to_owned();
     let reason = format!("{} is silent: without its replicas its fence closes", silent.name);
-    Some(plan::track(&member.name, vec![bound_step(member, Operation::Detach(uid), reason)]))
+    Some(plan::track(&member.name, vec![bound_step(view, member, Operation::Detach(uid), reason)]))
 }
 
 fn last_name(view: &View<'_>) -> String {

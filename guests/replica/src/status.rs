@@ -1,7 +1,6 @@
-//! What people see: phase, conditions, nodes. Derived from the observation at each look, never remembered (but for one thing: whether
-//! the instance was ready once, which tells "not yet" from "not any more").
+//! What people see: phase, conditions, nodes. Derived from the observation at each look, never remembered.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use vko_sdk::observation::{DataOrigin, Upstream};
 use vko_sdk::planning::{Condition, Phase, Status, Truth};
 
@@ -149,8 +148,7 @@ impl<'v, 'a> Picture<'v, 'a> {
             return Phase::Ready;
         }
         let stuck = self.decision.blocks.iter().any(|b| b.remedy != BY_ITSELF);
-        let before: Before = vko_sdk::spec::parse_status(&instance.status);
-        let never = self.view.observed.ledger.formed == Some(false) || before.phase.eq_ignore_ascii_case("initializing");
+        let never = self.view.observed.ledger.formed == Some(false);
         match (self.primary, stuck) {
             (None, true) if !self.may_serve() => Phase::Failed,
             _ if never => Phase::Initializing,
@@ -201,13 +199,6 @@ fn why_missing(member: &Member<'_>) -> String {
 
 fn condition(kind: &str, state: Truth, reason: &str, message: String) -> Condition {
     Condition { kind: kind.into(), state, reason: reason.into(), message }
-}
-
-/// What an earlier status is read for.
-#[derive(Debug, Default, Deserialize)]
-struct Before {
-    #[serde(default)]
-    phase: String,
 }
 
 #[derive(Serialize)]

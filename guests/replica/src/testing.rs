@@ -12,7 +12,9 @@ use vko_sdk::planning::{Operation, Track};
 use crate::decision::Decision;
 use crate::view::View;
 
+mod random;
 mod scene;
+pub use random::random_scene;
 pub use scene::Scene;
 
 /// The time of every scene (Unix ms).

@@ -47,7 +47,7 @@ fn nobody_leads(view: &View<'_>, away: &[&Member<'_>], preferences: &Preferences
         let reason = format!("a person consents to go on with {} though the ledger was lost", member.name);
         let lost = Some(format!("{} was promoted by consent after the ledger was lost", member.name));
         return clear(view, member)
-            .unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(member, reason, token)) });
+            .unwrap_or_else(|| Decision { data_lost: lost, ..Decision::act(promote(view, member, reason, token)) });
     }
     let message = format!("the ledger was lost and {who}; {} could become the primary", member.name);
     let remedy = "bring all members back, look at their data, then consent to go on with the named one";

@@ -181,6 +181,15 @@ impl Scene {
         self
     }
 
+    /// Its server answers for the first time: empty, following nobody.
+    pub fn answer_empty(&mut self, i: usize) -> &mut Self {
+        if let Some(pod) = self.observed.pods.iter().find(|p| p.ordinal as usize == i).cloned() {
+            let facts = mk_replica(&format!("own-{i}"), 1, Upstream::Nobody);
+            self.observed.servers.push(mk_server(&pod, ServerFacts { keys: 0, origin: DataOrigin::Empty, ..facts }));
+        }
+        self
+    }
+
     /// It gives no answer; those who followed it hear nothing any more.
     pub fn silence(&mut self, i: usize) -> &mut Self {
         self.links_to(i, |link| link.last_io = Some(20_000)).reach(i, Reach::Silent(20_000), 20_000)
@@ -419,11 +428,11 @@ impl Scene {
         self
     }
 
-    /// The claims are that old (ms); the workload is 10 s old.
-    pub fn claims_aged(&mut self, ms: u64) -> &mut Self {
-        let claims = self.observed.claims.iter().map(|c| object("PersistentVolumeClaim", &c.name, &c.uid, ms, "{}"));
-        let claims: Vec<Object> = claims.collect();
-        self.observed.objects.extend(claims);
+    /// The claims were there before the instance.
+    pub fn old_claims(&mut self) -> &mut Self {
+        let old = self.observed.claims.iter().map(|c| Pair { key: "claim-before-instance".into(), value: c.name.clone() });
+        let old: Vec<Pair> = old.collect();
+        self.observed.extensions.extend(old);
         self
     }
 

@@ -64,15 +64,15 @@ fn ready_and_phase_say_what_is() {
 }
 
 #[test]
-fn initializing_until_first_ready() {
+fn initializing_until_it_was_formed() {
     let mut scene = Scene::new("x", 3);
-    assert_eq!(plan(&scene).status.phase, Phase::Initializing);
+    scene.wait_start(0).wait_start(1).wait_start(2);
+    let new = plan(&scene);
+    assert_eq!((new.status.phase, condition(&new, "Ready")), (Phase::Initializing, (Truth::No, "Creating".into())));
+    let mut scene = Scene::new("x", 3);
     scene.observed.ledger.formed = Some(true);
-    scene.observed.instance.status = r#"{"phase":"Initializing"}"#.into();
     scene.serve_from(0).set_syncing(1);
-    assert_eq!(plan(&scene).status.phase, Phase::Initializing, "formed, but never ready");
-    scene.observed.instance.status = r#"{"phase":"Ready"}"#.into();
-    assert_eq!(plan(&scene).status.phase, Phase::Rebalancing, "it was ready once");
+    assert_eq!(plan(&scene).status.phase, Phase::Rebalancing);
 }
 
 #[test]

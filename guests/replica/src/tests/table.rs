@@ -46,17 +46,18 @@ fn the_primary_answers() {
                 |s| s.restart(1, "snapshot").facts(0, |f| f.failover_state = "waiting-for-sync".into()),
                 "wait HandOverUnderWay",
             ),
-            ("the hook handed over; the old one still runs", |s| s.rise(1).demote(0, 1).terminate(0).follow(2, 1), "-"),
+            ("the hook handed over, the host hasn't written it down", |s| s.rise(1).demote(0, 1).terminate(0), "-"),
+            ("the hook handed over; the old one still runs", |s| s.promote(1).demote(0, 1).terminate(0).follow(2, 1), "-"),
             (
                 "the hook handed over; another one follows the old",
-                |s| s.rise(1).demote(0, 1).terminate(0),
+                |s| s.promote(1).demote(0, 1).terminate(0),
                 "follow rfr-x-2 rfr-x-1",
             ),
-            ("the hook handed over; the old one is gone", |s| s.rise(1).remove_pod(0).follow(2, 1), "-"),
+            ("the hook handed over; the old one is gone", |s| s.promote(1).remove_pod(0).follow(2, 1), "-"),
             (
-                "the role is with another member that carries the data, the last one is silent",
+                "one rose that nobody recorded, and the last primary is silent",
                 |s| s.rise(1).silence(0).follow(2, 1),
-                "-",
+                "wait TwoPrimaries",
             ),
         ],
     );
@@ -133,9 +134,19 @@ fn the_primary_is_dead_without_claims() {
                 "promote rfr-x-1, data lost",
             ),
             (
-                "pod gone, a new one is empty",
+                "pod gone, a new one isn't asked yet",
                 |s| s.replace_pod(0).restart(1, "empty").restart(2, "empty"),
-                "promote rfr-x-1, data lost",
+                "wait DataMayReturn rfr-x-1",
+            ),
+            (
+                "pod gone, a new one is empty, too",
+                |s| s.replace_pod(0).answer_empty(0).restart(1, "empty").restart(2, "empty"),
+                "promote rfr-x-0, data lost",
+            ),
+            (
+                "pod gone, a new one is empty, one replica has data",
+                |s| s.replace_pod(0).answer_empty(0).restart(1, "empty").restart(2, "append-only-file"),
+                "promote rfr-x-2, data lost",
             ),
             (
                 "pod gone, a silent replica may have data",
@@ -231,8 +242,13 @@ fn all_were_restarted_at_once() {
                 |s| s.remove_pod(0).consent_to_all(),
                 "promote rfr-x-1 by consent, data lost",
             ),
-            ("the last primary's volume is gone", |s| s.remove_pod(0).lose_volume(0), "promote rfr-x-1, data lost"),
-            ("the ledger names nobody", |s| s.forget_primary(), "promote rfr-x-0, data lost"),
+            (
+                "the last primary's volume is gone: two copies that can't be compared",
+                |s| s.remove_pod(0).lose_volume(0),
+                "wait LineagesDiffer rfr-x-1",
+            ),
+            ("the same by consent", |s| s.remove_pod(0).lose_volume(0).consent_to_all(), "promote rfr-x-1 by consent, data lost"),
+            ("the ledger names nobody", |s| s.forget_primary(), "wait LineagesDiffer rfr-x-0"),
         ],
     );
 }
