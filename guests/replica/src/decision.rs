@@ -8,6 +8,8 @@ use crate::view::{Member, Standing, View};
 
 /// Pace (ms) while something is wrong or under way: as often as the host asks the servers then.
 pub const SOON_MS: u64 = 1_000;
+/// Pace (ms) while two words about the same server contradict each other and the next look settles it.
+pub const AT_ONCE_MS: u64 = 250;
 /// Pace (ms) while the primary serves and something else is waited for.
 pub const LATER_MS: u64 = 5_000;
 

@@ -143,8 +143,8 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
         let message = format!("{} hands its role over or is about to end", primary.name);
         return Decision::wait(Block::new(PRIMARY, Cause::HandOverUnderWay, message, BY_ITSELF));
     }
-    if view.last.is_none_or(|l| l.ordinal != primary.ordinal) {
-        // The host writes an observed primary down before anybody is told to follow it.
+    if !recorded(view, primary) {
+        // The host writes an observed primary and its lineage down before anybody is told to follow it.
         return Decision::look(SOON_MS);
     }
     let beside = if others.is_empty() { Decision::default() } else { followers::reconcile(view, primary, others) };
@@ -161,6 +161,12 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
         return decision;
     }
     Decision { tracks: Vec::new(), ..decision.and(Decision::look(SOON_MS)) }
+}
+
+/// Whether the ledger knows this primary and its lineage.
+fn recorded(view: &View<'_>, primary: &Member<'_>) -> bool {
+    let named = view.last.is_some_and(|l| l.ordinal == primary.ordinal);
+    named && primary.facts_now().is_some_and(|f| view.lineage(&f.replid).is_some() || view.lineage(&f.second_replid).is_some())
 }
 
 /// Takes out what the host can't do and what failed lately.

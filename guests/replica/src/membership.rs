@@ -86,7 +86,8 @@ fn shrink_obstacle(view: &View<'_>, primary: &Member<'_>) -> Option<Obstacle> {
     let declared = view.spec.replicas;
     let staying = view.members.iter().filter(|m| m.ordinal < declared && synced(primary, m)).count();
     let another = view.members.iter().any(|m| m.ordinal != primary.ordinal && writer(view, m) != Writer::No);
-    if view.failover_under_way() || primary.terminating() || !primary.fresh() || another {
+    let recorded = view.observed.ledger.formed == Some(true) && view.last.is_some_and(|l| l.ordinal == primary.ordinal);
+    if view.failover_under_way() || primary.terminating() || !primary.fresh() || another || !recorded {
         return Some(Obstacle::Busy);
     }
     if primary.ordinal >= declared {

@@ -251,7 +251,7 @@ mod tests {
             ("answers with errors", |s| s.refuse(0, "BUSY"), "Refuses"),
             ("loading, role unknown", |s| s.load(0, false), "Loading"),
             ("loading after a restart", |s| s.load(0, true), "Restarted"),
-            ("container waits", |s| s.wait_start(0), "Starting"),
+            ("container waits", |s| s.replace_pod(0).wait_start(0), "Starting"),
             ("ledger names nobody", |s| s.forget_primary(), "Unknown"),
             ("another pod holds its place and isn't heard", |s| s.replace_pod(0), "Starting"),
         ];

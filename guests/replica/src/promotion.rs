@@ -15,15 +15,15 @@
 //! 2. [`clear`]: whether somebody may still write. A fenced one: detach the replicas, wait until the fence has closed.
 //! 3. Promote.
 
-use vko_sdk::observation::{DataOrigin, FenceRecord};
+use vko_sdk::observation::{DataOrigin, FenceRecord, Reach, Role};
 use vko_sdk::planning::Operation;
 use vko_sdk::{plan, planning::Track};
 
 use crate::candidates::{Preferences, best, eligible, in_lineage, may_return, promotable};
 use crate::consent::{self, Kind};
-use crate::decision::{BY_ITSELF, Block, Cause, Decision, PRIMARY, SOON_MS, bound_step, names, promote};
+use crate::decision::{AT_ONCE_MS, BY_ITSELF, Block, Cause, Decision, PRIMARY, SOON_MS, bound_step, names, promote};
 use crate::primary::{Writer, closed_at, hears_primary, writer};
-use crate::view::{Member, Standing, View};
+use crate::view::{Member, STALE_MS, Standing, View};
 
 /// Whom the data speaks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +139,10 @@ fn unasked<'v, 'a>(
     let claim = |m: &Member<'_>| m.claim.is_some_and(|c| c.node_exists != Some(false) && c.phase != "Lost");
     let server = |m: &Member<'_>| m.pod.is_some_and(|p| !p.addresses.is_empty());
     let others = view.members.iter().filter(|m| m.ordinal != chosen.ordinal);
-    others.filter(|m| !m.fresh() && (may_return(view, m) || claim(m) || server(m))).collect()
+    // One that syncs or ends can't be the choice, but what it holds would be overwritten all the same.
+    let holds = |m: &Member<'_>| !eligible(m) && m.facts_now().is_some_and(|f| f.keys > 0);
+    let open = |m: &&Member<'_>| if m.fresh() { holds(m) } else { may_return(view, m) || claim(m) || server(m) };
+    others.filter(open).collect()
 }
 
 /// Several copies that can't be compared.
@@ -190,6 +193,10 @@ pub fn clear(view: &View<'_>, chosen: &Member<'_>) -> Option<Decision> {
     let mut fenced = Vec::new();
     for member in view.members.iter().filter(|m| m.ordinal != chosen.ordinal) {
         match writer(view, member) {
+            // The kubelet says that it ended; the server's own last word is older than that, and the next look at it says so, too.
+            Writer::No if contradicts(member) => return Some(Decision::look(AT_ONCE_MS)),
+            // That it is no primary was true a while ago; it is asked again before anybody relies on it.
+            Writer::No if member.facts_now().is_some() && !member.fresh() => return Some(Decision::look(AT_ONCE_MS)),
             Writer::No => {}
             Writer::Answers => {
                 let message = format!("{} answers as a primary", member.name);
@@ -211,6 +218,13 @@ pub fn clear(view: &View<'_>, chosen: &Member<'_>) -> Option<Decision> {
     fenced.iter().find_map(|(member, fence)| close(view, member, fence))
 }
 
+/// Whether a dead member's server still counts as answering as a primary.
+fn contradicts(member: &Member<'_>) -> bool {
+    member.standing == Standing::Dead
+        && member.server.is_some_and(|s| s.reach == Reach::Answered && s.age <= STALE_MS)
+        && member.facts_known().is_some_and(|f| f.role == Role::Primary)
+}
+
 /// Closes the fence of a silent primary: nothing left to do once it is closed for certain.
 fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<Decision> {
     let others = || view.members.iter().filter(|m| m.ordinal != silent.ordinal && m.pod.is_some());
@@ -227,7 +241,7 @@ fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<De
     }
     let following: Vec<_> = others().filter(|m| m.facts_now().is_some() && (!m.unnamed() || fence.detached_at == 0)).collect();
     if !following.is_empty() {
-        let tracks = following.into_iter().filter_map(|m| detach(view, m, silent)).collect();
+        let tracks = following.into_iter().filter(|m| m.fresh()).filter_map(|m| detach(view, m, silent)).collect();
         return Some(Decision { tracks, ..Decision::look(SOON_MS) });
     }
     let now = view.observed.now;

@@ -214,7 +214,8 @@ pub fn standing<'a>(pod: &'a Pod, server: Option<&'a Server>, was_primary: bool)
     if ended || matches!(pod.node_state, NodeState::Gone | NodeState::OutOfService) {
         return Standing::Dead;
     }
-    if pod.container == ContainerState::Starting {
+    // A container of the last primary itself that "starts" is no proof that its run has ended; "terminated" would be.
+    if pod.container == ContainerState::Starting && !was_primary {
         return Standing::Starting;
     }
     let Some(server) = server else { return unheard(pod, was_primary) };
@@ -281,7 +282,14 @@ mod tests {
             ("a node out of service", pod(&|p| p.node_state = NodeState::OutOfService), heard.clone(), true, "dead"),
             ("a silent node proves nothing", pod(&|p| p.node_state = NodeState::Silent), heard.clone(), true, "primary"),
             ("a pod that failed", pod(&|p| p.phase = "Failed".into()), heard.clone(), true, "dead"),
-            ("a container that waits", pod(&|p| p.container = ContainerState::Starting), heard, true, "starting"),
+            ("a container that waits", pod(&|p| p.container = ContainerState::Starting), heard.clone(), false, "starting"),
+            (
+                "a container that waits, of the last primary: no proof",
+                pod(&|p| p.container = ContainerState::Starting),
+                heard,
+                true,
+                "primary",
+            ),
             ("an old answer is none", running.clone(), with(Reach::Answered, STALE_MS + 1, true), false, "silent"),
             ("silent", running.clone(), with(Reach::Silent(4_000), 4_000, true), false, "silent"),
             ("loading under a role of now", running.clone(), with(Reach::Loading(Some(3)), 10, true), false, "loading unnamed"),

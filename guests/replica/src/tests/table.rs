@@ -68,6 +68,8 @@ fn the_primary_is_dead() {
     check(
         three_with_claims,
         &[
+            ("another replica's word is old: it is asked again first", |s| s.kill(0).age(2, 4_000), "-"),
+            ("ended by the kubelet, but its server answered a moment ago: look again", |s| s.kill(0).age(0, 500), "-"),
             ("container ended", |s| s.kill(0), "promote rfr-x-1"),
             ("pod gone", |s| s.remove_pod(0), "promote rfr-x-1"),
             ("node gone", |s| s.lose_node(0), "promote rfr-x-1"),
@@ -142,6 +144,16 @@ fn the_primary_is_dead_without_claims() {
                 "pod gone, a new one is empty, too",
                 |s| s.replace_pod(0).answer_empty(0).restart(1, "empty").restart(2, "empty"),
                 "promote rfr-x-0, data lost",
+            ),
+            (
+                "the only data is in a copy that syncs: it is not overwritten",
+                |s| s.restart(0, "empty").set_syncing(1).restart(2, "empty"),
+                "wait DataMayReturn rfr-x-0",
+            ),
+            (
+                "the only data is in a copy that ends",
+                |s| s.restart(0, "empty").restart(1, "append-only-file").terminate(1).restart(2, "empty"),
+                "wait DataMayReturn rfr-x-0",
             ),
             (
                 "pod gone, a new one is empty, one replica has data",
