@@ -1,0 +1,133 @@
+//! A real API server, found by KUBECONFIG, with our CRDs and a namespace per test.
+
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Request;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use vko_api::names;
+use vko_core::object::{Kind, Object, ObjectId};
+use vko_core::world::{Change, Kube};
+use vko_kube::{KubeWorld, Options};
+
+/// Long enough for an image to be unpacked on a busy machine; reached only when something is wrong.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The world under test, and somebody else with a client of their own.
+pub struct Bed {
+    pub world: KubeWorld,
+    pub other: Client,
+    pub namespace: String,
+}
+
+impl Bed {
+    /// Connects, with a fresh namespace for this test.
+    pub async fn new(test: &str) -> Self {
+        let config = Config::infer().await.expect("KUBECONFIG names the API server to test against; './dev up' brings one");
+        let other = Client::try_from(config).unwrap();
+        for crd in vko_api::crd::crds() {
+            let crd = serde_json::to_value(crd).unwrap();
+            apply_raw(&other, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
+        }
+        let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        let namespace = format!("{test}-{stamp}");
+        apply_raw(
+            &other,
+            "/api/v1/namespaces",
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        )
+        .await;
+        let options =
+            Options { namespace: Some(namespace.clone()), operator_namespace: namespace.clone(), pod: "operator-0".to_owned() };
+        let world = connected(&options).await;
+        bounded(world.synced()).await;
+        Self { world, other, namespace }
+    }
+
+    /// An object of ours in the test's namespace.
+    pub fn object(&self, kind: Kind, name: &str, rest: Value) -> Value {
+        let mut object = rest;
+        object["apiVersion"] = json!(kind.api_version());
+        object["kind"] = json!(kind.name());
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["namespace"] = json!(self.namespace);
+        object["metadata"]["labels"][names::MANAGED_BY] = json!(names::OPERATOR);
+        object["metadata"]["labels"][names::INSTANCE] = json!("one");
+        object
+    }
+
+    pub fn id(&self, kind: Kind, name: &str) -> ObjectId {
+        ObjectId::new(kind, &self.namespace, name)
+    }
+
+    /// Path of a collection in the test's namespace.
+    pub fn path(&self, root: &str, plural: &str) -> String {
+        format!("/{root}/namespaces/{}/{plural}", self.namespace)
+    }
+
+    /// Somebody else's merge patch.
+    pub async fn patch(&self, collection: &str, name: &str, patch: &Value) -> Object {
+        let request = Request::new(collection).patch(name, &PatchParams::default(), &Patch::Merge(patch)).unwrap();
+        Object::new(self.other.request(request).await.unwrap())
+    }
+
+    /// Waits until the cache looks as expected, looking again at each change.
+    pub async fn until<T>(&self, what: &str, look: impl Fn(&KubeWorld) -> Option<T>) -> T {
+        let mut changes = self.world.changes();
+        let wait = async {
+            loop {
+                if let Some(found) = look(&self.world) {
+                    return found;
+                }
+                next(&mut changes).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never seen: {what}"))
+    }
+}
+
+/// The CRDs were applied a moment ago; until they are served, connecting says so.
+async fn connected(options: &Options) -> KubeWorld {
+    bounded(async {
+        loop {
+            match KubeWorld::connect(options).await {
+                Ok(world) => return world,
+                Err(vko_kube::ConnectError::CrdMissing { .. }) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    })
+    .await
+}
+
+/// The next change; after lagging, any.
+pub async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Change> {
+    match changes.recv().await {
+        Ok(change) => Some(change),
+        Err(RecvError::Lagged(_)) => None,
+        Err(RecvError::Closed) => panic!("the world has ended"),
+    }
+}
+
+/// Fails instead of hanging.
+pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("no end within two minutes")
+}
+
+pub async fn apply_raw(client: &Client, collection: &str, object: &Value) -> Value {
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let params = PatchParams::apply("test").force();
+    client.request(Request::new(collection).patch(name, &params, &Patch::Apply(object)).unwrap()).await.unwrap()
+}
+
+pub async fn create_raw(client: &Client, collection: &str, object: &Value) -> Value {
+    let body = serde_json::to_vec(object).unwrap();
+    client.request(Request::new(collection).create(&PostParams::default(), body).unwrap()).await.unwrap()
+}
+
+pub async fn get_raw(client: &Client, path: &str, name: &str) -> Value {
+    client.request(Request::new(path).get(name, &Default::default()).unwrap()).await.unwrap()
+}
