@@ -1,0 +1,97 @@
+//! Builds policies as components.
+//!
+//! # Guarantees
+//! 1. The same sources, compiler and std give the same bytes in every clone: all paths in them are remapped.
+//! 2. A file is replaced as a whole, and only when its bytes changed, so that what embeds it is rebuilt only then.
+//!
+//! # Assumptions
+//! A policy is a library with a feature `component`; nothing else in its manifest speaks of wasm, so the same crate is a library of
+//! other policies and of tests.
+//!
+//! # Flow, for each package
+//! 1. `cargo rustc --crate-type cdylib --features component` for wasm32 in the profile `guest` makes a core module.
+//! 2. wit-component makes a component of it and validates it.
+//! 3. The component goes to `<target>/guests/<package>.wasm`; size and SHA-256 are printed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::toolchain::Toolchain;
+use crate::workspace::Workspace;
+
+/// The policies of this repository.
+const PACKAGES: [&str; 3] = ["vko-replica", "vko-misbehave", "vko-zone-averse"];
+const TARGET: &str = "wasm32-unknown-unknown";
+const PROFILE: &str = "guest";
+
+/// Builds these packages, or all.
+pub(crate) fn build(workspace: &Workspace, packages: &[&str]) -> Result<()> {
+    let toolchain = Toolchain::find(workspace)?;
+    let folder = workspace.target.join("guests");
+    std::fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    for package in if packages.is_empty() { &PACKAGES } else { packages } {
+        let module = compile(workspace, &toolchain, package)?;
+        let module = std::fs::read(&module).with_context(|| format!("{} can't be read", module.display()))?;
+        let component =
+            encode(&module).with_context(|| format!("{package} can't be made a component; does it export a policy?"))?;
+        let file = folder.join(format!("{package}.wasm"));
+        let changed = replace(&file, &component)?;
+        let news = if changed { "new" } else { "unchanged" };
+        println!("{:>8} bytes  sha256 {}  {} ({news})", component.len(), sha256(&component), file.display());
+    }
+    Ok(())
+}
+
+fn compile(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Result<PathBuf> {
+    // Of its own for each std: cargo doesn't notice a changed sysroot of the same compiler version.
+    let target = workspace.target.join(format!("guests-{}", toolchain.key));
+    let status = Command::new(&toolchain.cargo)
+        .current_dir(&workspace.root)
+        .args(["rustc", "--quiet", "--package", package, "--lib", "--crate-type", "cdylib", "--features", "component"])
+        .args(["--target", TARGET, "--profile", PROFILE, "--target-dir"])
+        .arg(&target)
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", remaps(workspace, toolchain)?)
+        .status()
+        .with_context(|| format!("{} can't be run", toolchain.cargo.display()))?;
+    ensure!(status.success(), "the build of {package} for {TARGET} failed, see above");
+    Ok(target.join(TARGET).join(PROFILE).join(format!("{}.wasm", package.replace('-', "_"))))
+}
+
+/// Paths in panic messages would say where a clone lies, and make its bytes differ.
+fn remaps(workspace: &Workspace, toolchain: &Toolchain) -> Result<String> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let registry = home.context("neither CARGO_HOME nor a home folder is set")?.join("registry/src");
+    let mut pairs = vec![(workspace.root.display().to_string(), "/policies"), (registry.display().to_string(), "/registry")];
+    if !toolchain.std_source.is_empty() {
+        pairs.push((toolchain.std_source.clone(), "/rust"));
+    }
+    for (path, _) in &pairs {
+        ensure!(
+            !path.contains(char::is_whitespace),
+            "'{path}' holds white space, which compiler flags can't; use another folder"
+        );
+    }
+    Ok(pairs.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect::<Vec<_>>().join(" "))
+}
+
+fn encode(module: &[u8]) -> Result<Vec<u8>> {
+    wit_component::ComponentEncoder::default().validate(true).module(module)?.encode()
+}
+
+/// Whether it had to.
+fn replace(file: &Path, bytes: &[u8]) -> Result<bool> {
+    if std::fs::read(file).is_ok_and(|old| old == bytes) {
+        return Ok(false);
+    }
+    let temporary = file.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&temporary, bytes).with_context(|| format!("{} can't be written", temporary.display()))?;
+    std::fs::rename(&temporary, file).with_context(|| format!("{} can't be replaced", file.display()))?;
+    Ok(true)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
