@@ -1,1 +1,43 @@
-//! Being written.
+//! End-to-end tests of the operator on a real Kubernetes: the harness. Each file of `tests/` is a subject.
+//!
+//! # What a test may rely on
+//! 1. One test at a time: `--test-threads=1`, and cargo runs one file after the other. Each test has a namespace of its own, which enforces the
+//!    "restricted" Pod Security Standard.
+//! 2. Waiting is for an event (a watch of the API, a connection that answers), with a deadline that fails with what was last seen.
+//! 3. A fault is undone when its guard is dropped, also when the test fails.
+//! 4. A failing test prints the instance's status, events and pods, and what the operator said last.
+//!
+//! # Assumptions
+//! The environment of `./dev test` (see [`settings`]). On a cluster of one's own (`KUBECONFIG`) pods and Services must be reachable from here; tests
+//! that need the test bed say "skipped" there.
+//!
+//! Times are printed as figures ([`figure`]) and never asserted.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test reports on its standard output")]
+
+pub mod bed;
+pub mod command;
+pub mod instance;
+pub mod kubectl;
+pub mod losses;
+pub mod observe;
+pub mod operator;
+pub mod search;
+pub mod server;
+pub mod settings;
+pub mod space;
+pub mod wait;
+pub mod writer;
+
+/// What a test returns: `?` on everything, and the whole chain of causes is printed.
+pub type Result<T = ()> = anyhow::Result<T>;
+
+/// Prints a measured value in a form that can be collected.
+pub fn figure(name: &str, value: impl std::fmt::Display) {
+    println!("figure: {name} = {value}");
+}
+
+/// Prints why a test did not run. Not a pass in disguise: the line is collected like a figure.
+pub fn skipped(why: &str) -> Result {
+    println!("skipped: {why}");
+    Ok(())
+}

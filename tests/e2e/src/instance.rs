@@ -1,0 +1,315 @@
+//! An instance under test. Names are written out here a second time: people's scripts rely on them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::server::Login;
+use crate::{Result, kubectl, operator, wait};
+
+/// A pod is scheduled, its images are there: seconds. A busy machine, a sync and a promotion come on top.
+pub const READY: Duration = Duration::from_secs(180);
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Server line.
+    pub version: &'static str,
+    /// Members.
+    pub members: u32,
+    /// Whether data is on claims.
+    pub claims: bool,
+    /// Each member on a node of its own, or not at all.
+    pub apart: bool,
+    /// Annotations of the Valkey.
+    pub annotations: Value,
+    /// Finalizers of the Valkey.
+    pub finalizers: Value,
+    /// `storage.retainAfterDeleted`.
+    pub retain: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            version: "9.1",
+            members: 3,
+            claims: false,
+            apart: false,
+            annotations: json!({}),
+            finalizers: json!([]),
+            retain: false,
+        }
+    }
+}
+
+impl Wanted {
+    /// The manifest.
+    pub fn manifest(&self, name: &str) -> Value {
+        let mut spec = json!({
+            "version": self.version,
+            "arch": "replica",
+            "replicas": {"replicasOfShard": self.members},
+            "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "192Mi"}},
+        });
+        if self.claims {
+            spec["storage"] = json!({"capacity": "1Gi", "retainAfterDeleted": self.retain});
+        }
+        if self.apart {
+            spec["affinityPolicy"] = json!("AntiAffinityInShard");
+        }
+        let mut metadata = json!({"name": name, "annotations": self.annotations});
+        if self.finalizers.as_array().is_some_and(|finalizers| !finalizers.is_empty()) {
+            metadata["finalizers"] = self.finalizers.clone();
+        }
+        json!({"apiVersion": "rds.valkey.buf.red/v1alpha1", "kind": "Valkey", "metadata": metadata, "spec": spec})
+    }
+}
+
+/// One that exists.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A pod, as far as tests look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Address.
+    pub ip: String,
+    /// Node.
+    pub node: String,
+    /// Role label.
+    pub role: String,
+    /// Restarts of its containers.
+    pub restarts: u64,
+}
+
+impl Pod {
+    fn new(object: &Value) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let statuses = object.pointer("/status/containerStatuses").and_then(Value::as_array).cloned().unwrap_or_default();
+        Self {
+            name: text("/metadata/name"),
+            uid: text("/metadata/uid"),
+            ip: text("/status/podIP"),
+            node: text("/spec/nodeName"),
+            role: text("/metadata/labels/valkey.buf.red~1role"),
+            restarts: statuses.iter().filter_map(|status| status["restartCount"].as_u64()).sum(),
+        }
+    }
+}
+
+impl Instance {
+    /// Asks for one, without waiting.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn apply(namespace: &str, name: &str, wanted: &Wanted) -> Result<Self> {
+        kubectl::apply(namespace, &wanted.manifest(name).to_string())?;
+        Ok(Self { namespace: namespace.into(), name: name.into() })
+    }
+
+    /// Asks for one and waits until it is ready.
+    ///
+    /// # Errors
+    /// It is refused, or doesn't get ready.
+    pub fn create(namespace: &str, name: &str, wanted: &Wanted) -> Result<Self> {
+        let instance = Self::apply(namespace, name, wanted)?;
+        instance.wait_ready()?;
+        Ok(instance)
+    }
+
+    /// `valkey/NAME`.
+    pub fn target(&self) -> String {
+        format!("valkey/{}", self.name)
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// It isn't there.
+    pub fn object(&self) -> Result<Value> {
+        kubectl::must_get(&self.namespace, &self.target())
+    }
+
+    /// Waits as people do: `kubectl wait --for=condition=Ready`.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_ready(&self) -> Result {
+        kubectl::wait(&self.namespace, &self.target(), "condition=Ready", READY)
+    }
+
+    /// Waits until the condition has a status.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_condition(&self, kind: &str, status: &str, deadline: Duration) -> Result<Value> {
+        let fields = format!("metadata.name={}", self.name);
+        let watched = kubectl::named(&self.namespace, "valkeys", &fields);
+        kubectl::watch_until(&format!("{kind} to be {status}"), watched, deadline, |_, valkey| {
+            condition(valkey, kind).is_some_and(|condition| condition["status"] == status)
+        })
+    }
+
+    /// Waits until it is ready again after something was done to it: a new primary that is not `former`, as many ready members as declared.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_primary_other_than(&self, former: &Pod) -> Result<Pod> {
+        let labels = format!("buf.red/name={},valkey.buf.red/role=master", self.name);
+        let watched = kubectl::Watched { namespace: &self.namespace, kind: "pods", fields: "", labels: &labels };
+        let former = former.uid.clone();
+        let pod = kubectl::watch_until("another primary", watched, READY, |kind, pod| {
+            kind != "DELETED" && pod["metadata"]["uid"] != former.as_str()
+        })?;
+        Ok(Pod::new(&pod))
+    }
+
+    /// Waits until so many members are in the status with a role, one of them the primary, and Ready is True for the newest generation.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_settled(&self, members: usize) -> Result {
+        let fields = format!("metadata.name={}", self.name);
+        let watched = kubectl::named(&self.namespace, "valkeys", &fields);
+        kubectl::watch_until(&format!("{members} members and Ready"), watched, READY, |_, valkey| {
+            let nodes = valkey["status"]["nodes"].as_array().map_or(0, Vec::len);
+            let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
+            nodes == members && current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
+        })
+        .map(|_| ())
+    }
+
+    /// Its pods, by name.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn pods(&self) -> Result<Vec<Pod>> {
+        let mut pods: Vec<Pod> = self.pod_objects()?.iter().map(Pod::new).collect();
+        pods.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(pods)
+    }
+
+    /// The same, whole.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn pod_objects(&self) -> Result<Vec<Value>> {
+        kubectl::list(&self.namespace, "pods", &format!("buf.red/name={}", self.name))
+    }
+
+    /// UIDs and restarts of its pods: equal before and after means that nothing was restarted.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn lives(&self) -> Result<Vec<(String, String, u64)>> {
+        Ok(self.pods()?.into_iter().map(|pod| (pod.name, pod.uid, pod.restarts)).collect())
+    }
+
+    /// The primary, by its label. There must be exactly one.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub fn primary(&self) -> Result<Pod> {
+        let pods = self.pods()?;
+        let mut primaries = pods.iter().filter(|pod| pod.role == "master");
+        let primary = primaries.next().with_context(|| format!("no pod is labelled as primary: {pods:?}"))?;
+        ensure!(primaries.next().is_none(), "more than one pod is labelled as primary: {pods:?}");
+        Ok(primary.clone())
+    }
+
+    /// An account's password.
+    ///
+    /// # Errors
+    /// Its Secret isn't there, or holds none.
+    pub fn password(&self, account: &str) -> Result<String> {
+        let secret = kubectl::must_get(&self.namespace, &format!("secret/failover-acl-{}-{account}-secret", self.name))?;
+        let encoded =
+            secret["data"]["password"].as_str().with_context(|| format!("the Secret of {account} holds no password"))?;
+        Ok(String::from_utf8(STANDARD.decode(encoded)?)?)
+    }
+
+    /// The default user at the read-write Service.
+    ///
+    /// # Errors
+    /// The Service or the Secret isn't there.
+    pub fn writer(&self) -> Result<Login> {
+        self.login(self.service("readwrite")?, "default")
+    }
+
+    /// The default user at the read-only Service.
+    ///
+    /// # Errors
+    /// The Service or the Secret isn't there.
+    pub fn reader(&self) -> Result<Login> {
+        self.login(self.service("readonly")?, "default")
+    }
+
+    /// An account at a pod.
+    ///
+    /// # Errors
+    /// The pod has no address, or the Secret isn't there.
+    pub fn at(&self, pod: &Pod, account: &str) -> Result<Login> {
+        let ip = pod.ip.parse().with_context(|| format!("{} has no address", pod.name))?;
+        self.login(SocketAddr::new(ip, 6379), account)
+    }
+
+    fn login(&self, address: SocketAddr, account: &str) -> Result<Login> {
+        // The default user is the one that names no user.
+        let user = if account == "default" { String::new() } else { account.to_owned() };
+        Ok(Login { address, user, password: self.password(account)? })
+    }
+
+    fn service(&self, kind: &str) -> Result<SocketAddr> {
+        let service = kubectl::must_get(&self.namespace, &format!("service/rfr-{}-{kind}", self.name))?;
+        let ip = service["spec"]["clusterIP"].as_str().unwrap_or_default();
+        Ok(SocketAddr::new(ip.parse().with_context(|| format!("the {kind} Service's address is {ip:?}"))?, 6379))
+    }
+
+    /// Waits until a write through the read-write Service is answered.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_writable(&self) -> Result {
+        let login = self.writer()?;
+        wait::until("a write to be taken", READY, || {
+            let answer: String = login.ask(&["SET", "writable", "yes"])?;
+            Ok(wait::Look::when((answer == "OK").then_some(()), || answer))
+        })
+    }
+
+    /// Scales, by changing the one field.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn scale(&self, members: u32) -> Result {
+        kubectl::patch(&self.namespace, &self.target(), &json!({"spec": {"replicas": {"replicasOfShard": members}}})).map(|_| ())
+    }
+
+    /// Nodes other than those of these pods.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn other_nodes(&self, pods: &[Pod]) -> Result<Vec<String>> {
+        let nodes = kubectl::list("default", "nodes", "")?;
+        Ok(nodes.iter().map(operator::name).filter(|node| pods.iter().all(|pod| pod.node != *node)).map(str::to_owned).collect())
+    }
+}
+
+/// A condition of an object.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}

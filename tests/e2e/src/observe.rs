@@ -1,0 +1,123 @@
+//! What the cluster and the operator say afterwards: events, metrics, the audit log.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::{Deserializer, Value};
+
+use crate::{Result, bed, kubectl};
+
+/// Events about an object, as (reason, note).
+///
+/// # Errors
+/// The request fails.
+pub fn events(namespace: &str, name: &str) -> Result<Vec<(String, String)>> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = kubectl::list(namespace, "events.events.k8s.io", "")?;
+    let about = all.iter().filter(|event| event["regarding"]["name"] == name);
+    Ok(about.map(|event| (text(&event["reason"]), text(&event["note"]))).collect())
+}
+
+/// Waits for an event with a reason about an object.
+///
+/// # Errors
+/// The deadline passed.
+pub fn wait_event(namespace: &str, name: &str, reason: &str, deadline: Duration) -> Result<Value> {
+    let watched = kubectl::named(namespace, "events.events.k8s.io", "");
+    kubectl::watch_until(&format!("event {reason} about {name}"), watched, deadline, |_, event| {
+        event["reason"] == reason && event["regarding"]["name"] == name
+    })
+}
+
+/// Metrics of a pod of the operator: series (name and labels) to value.
+///
+/// # Errors
+/// It doesn't answer.
+pub fn metrics(pod: &Value) -> Result<BTreeMap<String, f64>> {
+    let ip = pod["status"]["podIP"].as_str().context("the operator's pod has no address")?;
+    let address: std::net::IpAddr = ip.parse()?;
+    let mut stream = TcpStream::connect_timeout(&(address, 8080).into(), Duration::from_secs(5)).context("no metrics")?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "metrics: {}", answer.lines().next().unwrap_or_default());
+    Ok(series(&answer))
+}
+
+fn series(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| line.starts_with("valkey_operator_"));
+    lines
+        .filter_map(|line| line.rsplit_once(' '))
+        .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+        .collect()
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requests {
+    /// Verb.
+    pub verb: String,
+    /// Resource, with its subresource.
+    pub resource: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Answer.
+    pub code: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Notes the time from which [`requests`] counts.
+///
+/// # Errors
+/// There is no test bed.
+pub fn mark() -> Result<String> {
+    Ok(bed::testbed(&["audit", "--mark"])?.trim().to_owned())
+}
+
+/// A user's requests since a mark.
+///
+/// # Errors
+/// There is no test bed.
+pub fn requests(mark: &str, user: &str) -> Result<Vec<Requests>> {
+    let text = bed::testbed(&["audit", "--since", mark, "--user", user, "--json"])?;
+    let rows = Deserializer::from_str(&text).into_iter::<Value>();
+    rows.map(|row| Ok(request(&row.context("a row of the audit log is no JSON")?))).collect()
+}
+
+fn request(row: &Value) -> Requests {
+    let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let (resource, sub) = (text("resource"), text("subresource"));
+    Requests {
+        verb: text("verb"),
+        resource: if sub.is_empty() { resource } else { format!("{resource}/{sub}") },
+        namespace: text("namespace"),
+        code: row["code"].as_u64().unwrap_or_default(),
+        count: row["count"].as_u64().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_of_a_page() {
+        let page =
+            "HTTP/1.1 200 OK\r\n\r\n# HELP x\nvalkey_operator_leader 1\nvalkey_operator_x_total{reason=\"A b\"} 2\nother 3\n";
+        let found: Vec<(String, f64)> = series(page).into_iter().collect();
+        assert_eq!(found, [("valkey_operator_leader".into(), 1.0), ("valkey_operator_x_total{reason=\"A b\"}".into(), 2.0)]);
+    }
+
+    #[test]
+    fn a_row_of_the_audit_log() {
+        let row = serde_json::json!({"verb": "update", "resource": "valkeys", "subresource": "status", "namespace": "n", "code": 200, "count": 3});
+        let expected =
+            Requests { verb: "update".into(), resource: "valkeys/status".into(), namespace: "n".into(), code: 200, count: 3 };
+        assert_eq!(request(&row), expected);
+    }
+}

@@ -1,0 +1,48 @@
+//! A namespace for a test: made, handed over, explained when the test fails, and emptied again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use crate::{Result, kubectl, operator};
+
+/// Deleting an instance takes seconds; an operator that was stopped by the test may have to come back first.
+const EMPTY: Duration = Duration::from_secs(90);
+
+/// Runs a test in a namespace of its own. Pods and claims are gone when it returns, so that they burden no other test.
+///
+/// # Errors
+/// The test's own, or that the namespace can't be made. One that can't be emptied is told, not failed: deletion has tests of its own.
+pub fn with(namespace: &str, test: impl FnOnce(&str) -> Result) -> Result {
+    kubectl::apply("default", &operator::namespace_manifest(namespace))?;
+    let outcome = catch_unwind(AssertUnwindSafe(|| test(namespace)));
+    if !matches!(outcome, Ok(Ok(()))) {
+        explain(namespace);
+    }
+    if let Err(error) = empty(namespace) {
+        eprintln!("{namespace} was not emptied: {error:#}");
+    }
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn empty(namespace: &str) -> Result {
+    let timeout = format!("--timeout={}s", EMPTY.as_secs());
+    kubectl::run(&["delete", "valkeys", "--all", "--namespace", namespace, &timeout])?;
+    kubectl::run(&["delete", "namespace", namespace, "--wait=false"]).map(|_| ())
+}
+
+/// Prints what a person would look at.
+fn explain(namespace: &str) {
+    let looks: [&[&str]; 4] = [
+        &["get", "valkeys,failovers", "--namespace", namespace, "--output=yaml"],
+        &["get", "pods,statefulsets,persistentvolumeclaims", "--namespace", namespace, "--output=wide", "--show-labels"],
+        &["get", "events", "--namespace", namespace, "--sort-by=.metadata.creationTimestamp"],
+        &["logs", "--namespace", operator::NAME, "--selector", operator::SELECTOR, "--prefix", "--tail=60"],
+    ];
+    for args in looks {
+        eprintln!("--- kubectl {}", args.join(" "));
+        match kubectl::run(args) {
+            Ok(text) => eprintln!("{text}"),
+            Err(error) => eprintln!("{error:#}"),
+        }
+    }
+}
