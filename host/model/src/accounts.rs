@@ -127,7 +127,8 @@ const HOOK: &[&str] = &["+info", "+role", "+failover"];
 /// Liveness asks PING, readiness asks INFO.
 const PROBE: &[&str] = &["+ping", "+info"];
 
-/// Everything that is about the user's own data; not what would take the instance out of the operator's hands.
+/// Everything that is about the user's own data; not what would take the instance out of the operator's hands. DEBUG and MODULE LOAD
+/// need no rule: the configuration has them off for everybody.
 const DEFAULT: &[&str] = &[
     "~*",
     "&*",
@@ -141,8 +142,6 @@ const DEFAULT: &[&str] = &[
     "-psync",          // whoever acts as a replica gets the whole data set, and counts as one for the fence
     "-sync",           // the same
     "-replconf",       // false acknowledgements would open the fence and mislead a hand-over
-    "-debug",          // can crash or freeze the server
-    "-module",         // runs code in the server
     "-client|pause",   // freezes everybody, the operator and the probes included
     "-client|unpause", // ends the pause that makes a hand-over lose nothing
 ];
