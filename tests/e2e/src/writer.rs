@@ -11,12 +11,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
-use redis::Connection;
+use redis::{Connection, RedisResult};
 
 use crate::losses::Bound;
 use crate::server::Login;
@@ -48,6 +48,7 @@ pub struct Ack {
 
 #[derive(Debug, Default)]
 struct Notes {
+    name: &'static str,
     acks: Vec<Ack>,
     reads: u64,
     missed: Vec<Ack>,
@@ -67,6 +68,8 @@ pub struct Writer {
 /// What a client was promised.
 #[derive(Debug)]
 pub struct Record {
+    /// First part of the keys' names.
+    pub name: &'static str,
     /// Acknowledged writes in the order of their acknowledgements.
     pub acks: Vec<Ack>,
     /// How many numbers were read back during the run, and those of them that were not there.
@@ -80,18 +83,18 @@ pub struct Record {
 }
 
 impl Writer {
-    /// Starts to write.
+    /// Starts to write, to keys of the name `w`.
     pub fn start(login: &Login) -> Self {
-        Self::start_with(login, CONNECTIONS)
+        Self::start_named(login, "w")
     }
 
-    /// The same with another number of connections.
-    pub fn start_with(login: &Login, connections: u64) -> Self {
-        let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Notes::default())));
-        let threads = (0..connections)
+    /// The same with another name: two clients of one instance must not write to the same keys.
+    pub fn start_named(login: &Login, name: &'static str) -> Self {
+        let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Notes { name, ..Notes::default() })));
+        let threads = (0..CONNECTIONS)
             .map(|first| {
                 let (login, stop, notes) = (login.clone(), stop.clone(), notes.clone());
-                std::thread::spawn(move || write(&login, &stop, &notes, first, connections))
+                std::thread::spawn(move || Connections { login, stop, notes, name, number: first, last: None }.run())
             })
             .collect();
         Self { stop, notes, threads, started: Instant::now() }
@@ -132,8 +135,8 @@ impl Writer {
         }
         let mut notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         notes.acks.sort_by_key(|ack| ack.at);
-        let Notes { acks, reads, missed, errors, last_error } = notes;
-        Ok(Record { acks, reads: (reads, missed), errors, last_error, started: self.started, ended: Instant::now() })
+        let Notes { name, acks, reads, missed, errors, last_error } = notes;
+        Ok(Record { name, acks, reads: (reads, missed), errors, last_error, started: self.started, ended: Instant::now() })
     }
 }
 
@@ -143,69 +146,72 @@ impl Drop for Writer {
     }
 }
 
-/// One connection after the other.
-fn write(login: &Login, stop: &AtomicBool, notes: &Mutex<Notes>, first: u64, step: u64) {
-    let mut number = first;
-    let mut last: Option<Ack> = None;
-    while !stop.load(Ordering::SeqCst) {
-        let failed = match login.connect() {
-            Ok(mut connection) => on_connection(&mut connection, stop, notes, &mut number, step, &mut last),
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(error) = failed {
-            let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
-            notes.errors += 1;
-            notes.last_error = error;
-            drop(notes);
-            std::thread::sleep(BREATH);
-        }
-    }
+/// One connection after the other, in a thread of their own.
+struct Connections {
+    login: Login,
+    stop: Arc<AtomicBool>,
+    notes: Arc<Mutex<Notes>>,
+    name: &'static str,
+    number: u64,
+    last: Option<Ack>,
 }
 
-/// Writes until the connection fails (says how) or the client is stopped.
-fn on_connection(
-    connection: &mut Connection,
-    stop: &AtomicBool,
-    notes: &Mutex<Notes>,
-    number: &mut u64,
-    step: u64,
-    last: &mut Option<Ack>,
-) -> Option<String> {
-    while !stop.load(Ordering::SeqCst) {
-        let this = *number;
-        *number += step;
-        if let Err(error) = redis::cmd("SET").arg(key(this)).arg(this).query::<()>(connection) {
-            return Some(error.to_string());
-        }
-        let ack = Ack { number: this, at: Instant::now() };
-        *last = Some(ack);
-        notes.lock().unwrap_or_else(PoisonError::into_inner).acks.push(ack);
-        if (this / step).is_multiple_of(READ_EVERY)
-            && let Some(error) = read_back(connection, ack, notes)
-        {
-            return Some(error);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    None
-}
-
-fn read_back(connection: &mut Connection, ack: Ack, notes: &Mutex<Notes>) -> Option<String> {
-    match redis::cmd("GET").arg(key(ack.number)).query::<Option<u64>>(connection) {
-        Ok(found) => {
-            let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
-            notes.reads += 1;
-            if found != Some(ack.number) {
-                notes.missed.push(ack);
+impl Connections {
+    fn run(mut self) {
+        while !self.stopped() {
+            let ended = self.login.connect().and_then(|mut connection| self.write(&mut connection));
+            if let Err(error) = ended {
+                let mut notes = self.notes();
+                notes.errors += 1;
+                notes.last_error = error.to_string();
+                drop(notes);
+                std::thread::sleep(BREATH);
             }
-            None
         }
-        Err(error) => Some(error.to_string()),
+    }
+
+    /// Writes until the connection fails or the client is stopped.
+    fn write(&mut self, connection: &mut Connection) -> RedisResult<()> {
+        // A new connection may lead to another server: what it was promised last must be there.
+        self.read_back(connection)?;
+        while !self.stopped() {
+            let number = self.number;
+            // Also when it fails: a number that may have been written is not written again.
+            self.number += CONNECTIONS;
+            redis::cmd("SET").arg(key(self.name, number)).arg(number).query::<()>(connection)?;
+            let ack = Ack { number, at: Instant::now() };
+            self.last = Some(ack);
+            self.notes().acks.push(ack);
+            if (number / CONNECTIONS).is_multiple_of(READ_EVERY) {
+                self.read_back(connection)?;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn read_back(&self, connection: &mut Connection) -> RedisResult<()> {
+        let Some(ack) = self.last else { return Ok(()) };
+        let found: Option<u64> = redis::cmd("GET").arg(key(self.name, ack.number)).query(connection)?;
+        let mut notes = self.notes();
+        notes.reads += 1;
+        if found != Some(ack.number) {
+            notes.missed.push(ack);
+        }
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn key(number: u64) -> String {
-    format!("w:{number}")
+fn key(name: &str, number: u64) -> String {
+    format!("{name}:{number}")
 }
 
 impl Record {
@@ -227,6 +233,12 @@ impl Record {
         times.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0])).collect()
     }
 
+    /// The first acknowledgement after the longest gap: of the successor, after a fault.
+    pub fn resumed(&self) -> Option<Instant> {
+        let gap = self.longest_gap();
+        self.acks.windows(2).find(|pair| pair[1].at.saturating_duration_since(pair[0].at) == gap).map(|pair| pair[1].at)
+    }
+
     /// Acknowledged numbers that the instance doesn't have.
     ///
     /// # Errors
@@ -235,7 +247,7 @@ impl Record {
         let mut connection = login.connect()?;
         let mut lost = Vec::new();
         for batch in self.acks.chunks(BATCH) {
-            let keys: Vec<String> = batch.iter().map(|ack| key(ack.number)).collect();
+            let keys: Vec<String> = batch.iter().map(|ack| key(self.name, ack.number)).collect();
             let mut words = vec!["MGET"];
             words.extend(keys.iter().map(String::as_str));
             let found: Vec<Option<u64>> = server::ask(&mut connection, &words)?;
@@ -315,6 +327,7 @@ mod tests {
     fn an_outage_is_no_slowness() {
         let started = Instant::now();
         let record = Record {
+            name: "w",
             acks: acks(started, &[100, 200, 300, 10_300, 10_400]),
             reads: (1, Vec::new()),
             errors: 0,

@@ -1,0 +1,243 @@
+//! Faults of servers, pods and nodes while a client writes: what was acknowledged is there, within what docs/losses.md promises.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use vko_e2e::instance::{Instance, Pod, Wanted, condition};
+use vko_e2e::losses::{Bound, bound};
+use vko_e2e::writer::Writer;
+use vko_e2e::{Result, bed, kubectl, observe, operator, settings, skipped, space};
+
+/// Acknowledged writes before and after a fault: about two seconds each.
+const SOME: usize = 2000;
+
+/// One run: an instance whose members are on different nodes, a client, a fault, and what was promised is checked. `strike` returns when the fault is
+/// over.
+fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
+    let namespace = format!("fault-{fault}-{}", wanted.version.replace('.', ""));
+    space::with(&namespace, |namespace| {
+        let instance = Instance::create(namespace, "x", wanted)?;
+        instance.wait_writable()?;
+        let writer = Writer::start(&instance.writer()?);
+        writer.wait_acks(SOME)?;
+        strike(&instance, &instance.primary()?, &writer)?;
+        writer.wait_acks(SOME)?;
+        let record = writer.stop()?;
+        instance.wait_settled(wanted.members as usize)?;
+        record.verify(&instance.writer()?, fault, bound(fault)?)
+    })
+}
+
+fn three(version: &'static str) -> Wanted {
+    Wanted { version, apart: true, ..Wanted::default() }
+}
+
+/// Kills the server's process in a pod, as running out of memory would.
+fn kill_server(pod: &Pod) -> Result {
+    let processes = bed::processes(&pod.uid, "valkey-server")?;
+    assert!(!processes.is_empty(), "no server runs in {pod:?}");
+    processes.into_iter().try_for_each(bed::kill)
+}
+
+fn delete_pod(namespace: &str, pod: &str, grace_seconds: Option<u32>) -> Result {
+    let grace = grace_seconds.map(|seconds| format!("--grace-period={seconds}"));
+    let mut args = vec!["delete", "pod", pod, "--namespace", namespace, "--wait=false"];
+    args.extend(grace.as_deref());
+    kubectl::run(&args).map(|_| ())
+}
+
+#[test]
+fn the_primarys_container_is_killed() -> Result {
+    if !bed::is_here() {
+        return skipped("kills a process of a node");
+    }
+    operator::install()?;
+    for version in settings::lines()? {
+        under_writes("container-killed", &three(version), |instance, primary, _| {
+            kill_server(primary)?;
+            instance.wait_primary_other_than(primary).map(|_| ())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_primarys_pod_is_deleted() -> Result {
+    operator::install()?;
+    for version in settings::lines()? {
+        under_writes("pod-deleted", &three(version), |instance, primary, _| {
+            delete_pod(&instance.namespace, &primary.name, None)?;
+            instance.wait_primary_other_than(primary).map(|_| ())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_primarys_pod_comes_back_empty() -> Result {
+    if !bed::is_here() {
+        return skipped("kills a process of a node");
+    }
+    operator::install()?;
+    for version in settings::lines()? {
+        under_writes("pod-restarted-empty", &three(version), |instance, primary, _| {
+            // Killed first, so that no hook runs: what the server had goes with the pod.
+            kill_server(primary)?;
+            delete_pod(&instance.namespace, &primary.name, Some(1))?;
+            instance.wait_primary_other_than(primary).map(|_| ())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_primarys_node_is_lost() -> Result {
+    if !bed::is_here() {
+        return skipped("takes a node's power");
+    }
+    operator::install()?;
+    for version in settings::lines()? {
+        under_writes("node-lost", &three(version), |instance, primary, _| {
+            operator::place(&primary.node, false)?;
+            let lost = bed::kill_node(&primary.node)?;
+            instance.wait_primary_other_than(primary)?;
+            lost.end()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_primarys_node_is_cut_off_with_the_operator_elsewhere() -> Result {
+    partition("partition-primary", false)
+}
+
+#[test]
+fn the_primarys_node_is_cut_off_with_the_operator_on_it() -> Result {
+    partition("partition-primary", true)
+}
+
+/// Beside the client that everybody is, a second one stays with the old primary: it must stop being answered in time.
+fn partition(fault: &str, operator_beside: bool) -> Result {
+    if !bed::is_here() {
+        return skipped("cuts a node off");
+    }
+    operator::install()?;
+    for version in settings::lines()? {
+        under_writes(fault, &three(version), |instance, primary, _| {
+            operator::place(&primary.node, operator_beside)?;
+            let program = env!("CARGO_BIN_EXE_vko-writer");
+            let inside = vko_e2e::inside::Inside::start(program, &primary.node, &instance.at(primary, "default")?)?;
+            let cut_unix_ms = vko_e2e::inside::unix_ms();
+            let cut = bed::partition(&primary.node)?;
+            instance.wait_primary_other_than(primary)?;
+            let told = inside.stop()?;
+            cut.end()?;
+            the_old_primary_stopped_in_time(fault, told, cut_unix_ms)
+        })?;
+    }
+    Ok(())
+}
+
+fn the_old_primary_stopped_in_time(fault: &str, told: vko_e2e::inside::Told, cut_unix_ms: u64) -> Result {
+    let Bound::Seconds(seconds) = bound(fault)? else { panic!("a partition must have a bound") };
+    let after_ms = told.last_unix_ms.saturating_sub(cut_unix_ms);
+    vko_e2e::figure(&format!("{fault}: old primary's last acknowledgement after the cut, ms"), after_ms);
+    assert!(told.acks > 0 && told.errors > 0, "the client inside showed nothing: {told:?}");
+    assert!(Duration::from_millis(after_ms).as_secs_f64() <= seconds, "{told:?}, cut at {cut_unix_ms}, bound {seconds} s");
+    Ok(())
+}
+
+#[test]
+fn a_replicas_node_is_cut_off() -> Result {
+    if !bed::is_here() {
+        return skipped("cuts a node off");
+    }
+    operator::install()?;
+    under_writes("partition-replica", &three("9.1"), |instance, primary, writer| {
+        let replica = instance.pods()?.into_iter().find(|pod| pod.uid != primary.uid).expect("a replica");
+        operator::place(&replica.node, false)?;
+        let cut = bed::partition(&replica.node)?;
+        instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
+        writer.wait_acks(SOME)?;
+        cut.end()?;
+        instance.wait_ready()?;
+        assert_eq!(instance.primary()?.uid, primary.uid);
+        Ok(())
+    })
+}
+
+#[test]
+fn all_servers_die_at_once_and_read_their_files_again() -> Result {
+    if !bed::is_here() {
+        return skipped("kills processes of nodes");
+    }
+    operator::install()?;
+    for version in settings::lines()? {
+        under_writes("all-pods", &Wanted { claims: true, ..three(version) }, |instance, _, _| {
+            instance.pods()?.iter().try_for_each(kill_server)?;
+            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
+            instance.wait_ready()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
+    operator::install()?;
+    under_writes("all-pods-deleted", &three("9.1"), |instance, _, _| {
+        let before = instance.pods()?;
+        let names = before.iter().map(|pod| pod.name.as_str());
+        let args = ["delete", "pods", "--namespace", &instance.namespace, "--grace-period=1", "--wait=false"];
+        kubectl::run(&args.into_iter().chain(names).collect::<Vec<_>>())?;
+        observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
+        instance.wait_ready()
+    })
+}
+
+#[test]
+fn the_operator_is_down_meanwhile() -> Result {
+    if !bed::is_here() {
+        return skipped("kills a process of a node");
+    }
+    operator::install()?;
+    let ran = under_writes("operator-down", &three("9.1"), |instance, _, writer| {
+        operator::stop()?;
+        writer.wait_acks(SOME)?;
+        operator::start()?;
+        instance.wait_ready()
+    })
+    .and_then(|()| {
+        under_writes("container-killed", &three("9.1"), |instance, primary, _| {
+            operator::stop()?;
+            kill_server(primary)?;
+            operator::start()?;
+            instance.wait_primary_other_than(primary).map(|_| ())
+        })
+    });
+    operator::start()?;
+    ran
+}
+
+#[test]
+fn the_operator_is_cut_off_from_the_servers_and_does_nothing() -> Result {
+    if !bed::is_here() {
+        return skipped("loses a pod's traffic");
+    }
+    operator::install()?;
+    under_writes("operator-cut-off", &three("9.1"), |instance, primary, writer| {
+        let before = instance.lives()?;
+        let leader = operator::leader()?;
+        let text = |pointer: &str| leader.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let cut = bed::drop_traffic(&text("/spec/nodeName"), &text("/status/podIP"), "6379")?;
+        let valkey = instance.wait_condition("Ready", "Unknown", Duration::from_secs(90))?;
+        let reason = condition(&valkey, "Ready").map(|ready| ready["reason"].clone()).unwrap_or_default();
+        assert_eq!(reason, "OperatorCutOff", "{}", valkey["status"]);
+        writer.wait_acks(SOME)?;
+        cut.end()?;
+        instance.wait_condition("Ready", "True", Duration::from_secs(90))?;
+        assert_eq!((instance.lives()?, instance.primary()?.uid), (before, primary.uid.clone()));
+        Ok(())
+    })
+}
