@@ -65,15 +65,11 @@ impl Drop for Server {
 impl Server {
     /// Starts a server with the operator's accounts and waits until it takes connections.
     pub(crate) fn start(line: Line, conf: &str) -> Self {
-        Self::start_with(line, &format!("{}\n{conf}", user_lines(line)), "Ready to accept connections")
-    }
-
-    /// Starts a server with exactly this configuration beside its place, and waits until its log says something.
-    pub(crate) fn start_with(line: Line, conf: &str, until: &str) -> Self {
+        executable(line);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("vko-valkey-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        Self::start_in(line, conf, until, folder)
+        Self::start_in(line, &format!("{}\n{conf}", user_lines(line)), "Ready to accept connections", folder)
     }
 
     fn start_in(line: Line, conf: &str, until: &str, folder: PathBuf) -> Self {
