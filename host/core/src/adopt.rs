@@ -4,6 +4,8 @@
 //! # Guarantees
 //! 1. The ledger learns only from servers that answer now, and only what no other answer contradicts.
 //! 2. Nothing here names a primary that isn't one already.
+//! 3. A primary that comes back after another one took over is never taken for its successor: only one that was promoted out of the newest
+//!    history is, or one whom everybody follows, or the former one while its appointed successor never took the role.
 //!
 //! # Flow
 //! Asked at each look, before the policy: [`lesson`] names what the ledger should learn; `None` is the rule.
@@ -45,21 +47,27 @@ impl Lesson {
     }
 }
 
-/// What the ledger should learn from an observation. `members` is how many the StatefulSet has, `claims` the ordinals that claims name: those
-/// who must answer before a lost ledger is written anew. `alone`: the sole member starts as a primary.
-pub fn lesson(observed: &Observed, members: u32, alone: bool) -> Option<Lesson> {
+/// What the host knows beside the observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// How many members the StatefulSet has.
+    pub members: u32,
+    /// The sole member starts as a primary by itself.
+    pub alone: bool,
+    /// No track runs: nobody is being promoted just now.
+    pub at_rest: bool,
+}
+
+/// What the ledger should learn from an observation.
+pub fn lesson(observed: &Observed, setting: Setting) -> Option<Lesson> {
     let answering = answering(observed);
     let primaries: Vec<_> = answering.iter().filter(|(_, facts)| facts.role == Role::Primary).collect();
-    match observed.ledger.formed {
-        None => recovered(observed, &answering, members),
-        Some(false) => match primaries.as_slice() {
-            [(pod, facts)] if alone && members == 1 => Some(primary(observed, pod, facts)),
-            _ => None,
-        },
-        Some(true) => match primaries.as_slice() {
-            [(pod, facts)] => known_primary(observed, &answering, pod, facts, alone && members == 1),
-            _ => None,
-        },
+    let alone = setting.alone && setting.members == 1;
+    match (observed.ledger.formed, primaries.as_slice()) {
+        (None, _) => recovered(observed, &answering, setting.members),
+        (Some(false), [(pod, facts)]) if alone => Some(primary(observed, pod, facts)),
+        (Some(true), [(pod, facts)]) => known_primary(observed, &answering, (*pod, *facts), alone, setting),
+        _ => None,
     }
 }
 
@@ -72,35 +80,60 @@ fn answering(observed: &Observed) -> Vec<Answer<'_>> {
 
 fn member(observed: &Observed, pod: &Pod) -> Member {
     let claim = observed.claims.iter().find(|claim| claim.workload == pod.workload && claim.ordinal == pod.ordinal);
-    Member { workload: pod.workload.clone(), ordinal: pod.ordinal, pod: pod.uid.clone(), claim: claim.map(|c| c.uid.clone()).unwrap_or_default() }
+    Member {
+        workload: pod.workload.clone(),
+        ordinal: pod.ordinal,
+        pod: pod.uid.clone(),
+        claim: claim.map(|c| c.uid.clone()).unwrap_or_default(),
+    }
 }
 
 fn primary(observed: &Observed, pod: &Pod, facts: &ServerFacts) -> Lesson {
     Lesson::Primary(member(observed, pod), facts.replid.clone(), facts.offset)
 }
 
-/// The one server that answers as a primary: the accepted one, or one that a hook handed over to.
-fn known_primary(observed: &Observed, answering: &[Answer<'_>], pod: &Pod, facts: &ServerFacts, alone: bool) -> Option<Lesson> {
+/// The one server that answers as a primary: the accepted one, one that a hook handed over to, or the former one.
+fn known_primary(
+    observed: &Observed,
+    answering: &[Answer<'_>],
+    new: Answer<'_>,
+    alone: bool,
+    setting: Setting,
+) -> Option<Lesson> {
+    let (pod, facts) = new;
     let last = match &observed.ledger.last_primary {
         LastPrimary::Members(members) => members.iter().find(|m| m.workload == pod.workload),
         LastPrimary::None => None,
     };
-    let knows = |replid: &str| observed.ledger.lineages.iter().any(|lineage| lineage.replid == replid);
     let is_last = last.is_some_and(|last| last.ordinal == pod.ordinal);
     if is_last && last.is_some_and(|last| last.pod == pod.uid) {
-        return (!knows(&facts.replid)).then(|| Lesson::Lineage(facts.replid.clone(), facts.offset));
+        let knows = observed.ledger.lineages.iter().any(|lineage| lineage.replid == facts.replid);
+        return (!knows && !facts.replid.is_empty()).then(|| Lesson::Lineage(facts.replid.clone(), facts.offset));
     }
     if is_last && alone {
         // Its successor in the same place, with whatever the claim kept.
         return Some(primary(observed, pod, facts));
     }
-    let descends = knows(&facts.replid) || (!facts.second_replid.is_empty() && knows(&facts.second_replid));
     let old = last.and_then(|last| observed.pods.iter().find(|p| p.workload == last.workload && p.ordinal == last.ordinal));
+    let newest = observed.ledger.lineages.first().map(|lineage| lineage.replid.as_str()).unwrap_or_default();
+    let promoted_from_it = !newest.is_empty() && facts.second_replid == newest;
     let gave_way = match old {
         None => true,
         Some(old) => follows(answering, old, pod) || has_ended(old, last.map(|l| l.pod.as_str()).unwrap_or_default()),
     };
-    (descends && gave_way).then(|| primary(observed, pod, facts))
+    let accepted = (promoted_from_it && gave_way)
+        || everybody_follows(observed, answering, pod, setting.members)
+        || (setting.at_rest && old.is_some_and(|old| never_took_the_role(answering, old, facts)));
+    accepted.then(|| primary(observed, pod, facts))
+}
+
+/// The one whom the ledger names answers as a replica in the very history of the one who leads. A promotion gives a history a new name, so
+/// it never was a primary since, and holds nothing that the other lacks.
+fn never_took_the_role(answering: &[Answer<'_>], appointed: &Pod, leading: &ServerFacts) -> bool {
+    answering.iter().any(|(pod, facts)| {
+        let same = !facts.replid.is_empty() && facts.replid == leading.replid && facts.offset <= leading.offset;
+        pod.uid == appointed.uid && matches!(facts.role, Role::Replica(_)) && same
+    })
 }
 
 fn follows(answering: &[Answer<'_>], old: &Pod, new: &Pod) -> bool {
@@ -116,19 +149,27 @@ fn has_ended(old: &Pod, known_uid: &str) -> bool {
         || matches!(old.node_state, NodeState::Gone | NodeState::OutOfService)
 }
 
+/// Whether every member that a StatefulSet or a claim names answers, and every pod.
+fn all_answer(observed: &Observed, answering: &[Answer<'_>], members: u32) -> bool {
+    let named = |ordinal: u32| answering.iter().any(|(pod, _)| pod.ordinal == ordinal);
+    let pods = observed.pods.iter().all(|pod| answering.iter().any(|(p, _)| p.uid == pod.uid));
+    members > 0 && pods && (0..members).all(named) && observed.claims.iter().all(|claim| named(claim.ordinal))
+}
+
+/// Whether all answer, and all others have their link up to this one.
+fn everybody_follows(observed: &Observed, answering: &[Answer<'_>], primary: &Pod, members: u32) -> bool {
+    let follow = |facts: &ServerFacts| matches!(&facts.role, Role::Replica(link) if link.up && link.primary == Upstream::Pod(primary.uid.clone()));
+    all_answer(observed, answering, members) && answering.iter().all(|(pod, facts)| pod.uid == primary.uid || follow(facts))
+}
+
 /// A lost ledger: every member that a StatefulSet or a claim names must answer, and they must agree.
 fn recovered(observed: &Observed, answering: &[Answer<'_>], members: u32) -> Option<Lesson> {
-    let named = |ordinal: u32| answering.iter().any(|(pod, _)| pod.ordinal == ordinal);
-    let all = members > 0 && (0..members).all(named) && observed.claims.iter().all(|claim| named(claim.ordinal));
-    if !all || observed.pods.iter().any(|pod| !answering.iter().any(|(p, _)| p.uid == pod.uid)) {
+    if !all_answer(observed, answering, members) {
         return None;
     }
     let primaries: Vec<_> = answering.iter().filter(|(_, facts)| facts.role == Role::Primary).collect();
     if let [(pod, facts)] = primaries.as_slice() {
-        let others_follow = answering.iter().filter(|(p, _)| p.uid != pod.uid).all(|(_, f)| {
-            matches!(&f.role, Role::Replica(link) if link.up && link.primary == Upstream::Pod(pod.uid.clone()))
-        });
-        return others_follow.then(|| primary(observed, pod, facts));
+        return everybody_follows(observed, answering, pod, members).then(|| primary(observed, pod, facts));
     }
     let (_, first) = answering.first()?;
     if !primaries.is_empty() {
@@ -137,7 +178,10 @@ fn recovered(observed: &Observed, answering: &[Answer<'_>], members: u32) -> Opt
     if answering.iter().all(|(_, facts)| facts.keys == 0 && facts.offset == 0) {
         return Some(Lesson::Unformed);
     }
-    let agree = answering.iter().all(|(_, facts)| facts.replid == first.replid && facts.offset > 0);
+    let agree = !first.replid.is_empty() && answering.iter().all(|(_, facts)| facts.replid == first.replid && facts.offset > 0);
     let best = answering.iter().map(|(_, facts)| facts.offset).max().unwrap_or(0);
     agree.then(|| Lesson::Formed(first.replid.clone(), best))
 }
+
+#[cfg(test)]
+mod tests;

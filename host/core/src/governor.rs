@@ -1,24 +1,28 @@
 //! Which policy governs an instance.
 //!
 //! # Guarantees
-//! 1. A bad module never stops reconciliation: whatever it does, the last good version plans in the same look.
+//! 1. A bad module never stops reconciliation: whatever it does, the last good version plans in the same look. (The first deadline that it
+//!    misses costs one look: the machine may have been busy.)
 //! 2. A newcomer governs only after a shadow run on this instance's own observation: it answered, the guard refused nothing, and it would
-//!    disturb no more than the policy in force.
-//! 3. A swap happens at a rest point: no track runs.
+//!    disturb no more than the policy in force. One that would waits for a person, who pins its version.
+//! 3. A swap happens at a rest point: no track runs. Rolling back waits for nothing.
 //! 4. The host's own weather (Lease, stale views, API server away) never counts against a policy.
+//! 5. The built-in policy is never given up: when it fails itself, the instance holds.
 //!
 //! # Flow (one look)
-//! 1. [`wanted`] picks from what was admitted: the pinned version, else the newest, without those that this instance or everybody gave up.
-//! 2. A newcomer runs in the shadow. 3. The policy in force decides. 4. When it fails, or the guard refuses its plan on a fresh view, it is
-//! given up here and the last good one decides; repeated failures withdraw it everywhere ([`crate::registry`]).
+//! 1. A policy in force that isn't there any more is rolled back. 2. [`wanted`] picks from what was admitted: the pinned version, else the
+//! newest, without those that this instance or everybody gave up. 3. A newcomer runs in the shadow. 4. The policy in force decides. 5. When it
+//! fails, or the guard refuses its plan on a fresh view, it is given up here and the last good one decides; repeated failures withdraw it
+//! everywhere ([`crate::registry`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use vko_api::names;
 use vko_wit::observation::Observed;
-use vko_wit::planning::{Operation, Plan, PolicyError};
+use vko_wit::planning::{Operation, Plan, PolicyError, Track};
 
-use crate::guard::{Circumstances, Guarded, guard};
+use crate::guard::{Circumstances, Guarded, Refusal, guard};
 use crate::policy::{GuestError, Policy, PolicyInfo};
 use crate::registry::Registry;
 
@@ -28,6 +32,8 @@ pub struct Governor {
     active: Arc<dyn Policy>,
     last_good: Arc<dyn Policy>,
     given_up: BTreeMap<String, GivenUp>,
+    /// A newcomer that would disturb more than the policy in force.
+    waits: Option<GivenUp>,
     deadlines: u32,
 }
 
@@ -52,10 +58,18 @@ pub struct Decision {
     pub policy: PolicyInfo,
     /// Why the policy holds, for the status.
     pub hold: Option<String>,
-    /// Policies given up in this look.
+    /// Policies that were given up, or began to wait for a person, in this look.
     pub given_up: Vec<GivenUp>,
     /// A swap that happened in this look: from, to.
     pub swapped: Option<(PolicyInfo, PolicyInfo)>,
+}
+
+/// What one look starts from.
+struct Look<'a> {
+    observed: &'a Observed,
+    circumstances: Circumstances,
+    running: &'a [Track],
+    pin: &'a str,
 }
 
 /// A policy that runs past its deadline once may have met a busy machine; twice in a row is its own doing.
@@ -64,104 +78,123 @@ const DEADLINES_MAX: u32 = 2;
 impl Governor {
     /// Starts with the built-in policy.
     pub fn new(registry: Arc<Registry>, built_in: Arc<dyn Policy>) -> Self {
-        Self { registry, active: built_in.clone(), last_good: built_in, given_up: BTreeMap::new(), deadlines: 0 }
+        Self { registry, active: built_in.clone(), last_good: built_in, given_up: BTreeMap::new(), waits: None, deadlines: 0 }
     }
 
-    /// Policies that this instance gave up.
+    /// Policies that this instance gave up, and one that waits for a person.
     pub fn given_up(&self) -> impl Iterator<Item = &GivenUp> {
-        self.given_up.values()
+        self.given_up.values().chain(self.waits.as_ref())
     }
 
-    /// Decides. `at_rest`: no track runs. Blocks for as long as guests may run: call it where that is allowed.
-    pub fn decide(&mut self, observed: &Observed, circumstances: Circumstances, running: &[String], pin: &str) -> Decision {
+    /// Decides. `running`: the tracks that run; there are none at a rest point. Blocks for as long as guests may run: call it where that is
+    /// allowed.
+    pub fn decide(&mut self, observed: &Observed, circumstances: Circumstances, running: &[Track], pin: &str) -> Decision {
+        let look = Look { observed, circumstances, running, pin };
         let before = self.active.info().clone();
-        let mut given_up = Vec::new();
-        self.adopt(observed, circumstances, running, pin, &mut given_up);
+        let mut told = Vec::new();
+        self.adopt(&look, &mut told);
         let after = self.active.info().clone();
-        let mut decision = self.plan(observed, circumstances, running, &mut given_up);
-        decision.given_up = given_up;
+        let mut decision = self.plan(&look, &mut told);
+        decision.given_up = told;
         decision.swapped = (before != after).then_some((before, after));
         decision
     }
 
     /// Takes over what was admitted, withdrawn, pinned or rolled back since the last look.
-    fn adopt(&mut self, observed: &Observed, circumstances: Circumstances, running: &[String], pin: &str, told: &mut Vec<GivenUp>) {
+    fn adopt(&mut self, look: &Look<'_>, told: &mut Vec<GivenUp>) {
         let admitted = self.registry.admitted();
         self.given_up.retain(|digest, _| admitted.iter().any(|policy| &policy.info().digest == digest));
-        let usable: Vec<Arc<dyn Policy>> = admitted.into_iter().filter(|p| !self.given_up.contains_key(&p.info().digest)).collect();
-        let Some(wanted) = wanted(&usable, observed.instance.architecture, pin) else { return };
-        if wanted.info() == self.active.info() {
+        let usable = self.usable();
+        if !contains(&usable, self.active.info()) {
+            self.roll_back(&usable, look);
+        }
+        let wanted = wanted(&usable, look.observed.instance.architecture, look.pin);
+        let Some(newcomer) = wanted.filter(|wanted| wanted.info() != self.active.info()) else {
+            self.waits = None;
+            return;
+        };
+        if !look.running.is_empty() {
             return;
         }
-        let withdrawn = !usable.iter().any(|policy| policy.info() == self.active.info());
-        if !withdrawn && !running.is_empty() {
-            return;
-        }
-        match shadow(&*wanted, &*self.active, observed, circumstances) {
-            Shadow::Fit => {
-                self.active = wanted;
-                self.deadlines = 0;
-            }
+        match shadow(&*newcomer, &*self.active, look) {
+            Shadow::Fit => self.enthrone(newcomer),
             Shadow::Later => {}
-            Shadow::Unfit(reason, message) => self.give_up(&wanted, reason, message, told),
-        }
-        if withdrawn && self.active.info() != self.last_good.info() {
-            // The ConfigMap is gone: roll back to what governed before, or to the built-in.
-            self.active = usable.iter().find(|p| p.info() == self.last_good.info()).cloned().unwrap_or_else(|| self.registry.built_in(observed.instance.architecture).unwrap_or_else(|| self.last_good.clone()));
+            Shadow::DisturbsMore(message) => self.wait(&newcomer, message, told),
+            // A built-in that fails has nothing to fall back to: it stays out for now and is asked again.
+            Shadow::Unfit(..) if self.registry.is_built_in(newcomer.info()) => {}
+            Shadow::Unfit(reason, message) => self.give_up(&newcomer, reason, message, told),
         }
     }
 
-    fn plan(&mut self, observed: &Observed, circumstances: Circumstances, running: &[String], told: &mut Vec<GivenUp>) -> Decision {
+    /// What may govern here.
+    fn usable(&self) -> Vec<Arc<dyn Policy>> {
+        self.registry.admitted().into_iter().filter(|policy| !self.given_up.contains_key(&policy.info().digest)).collect()
+    }
+
+    fn enthrone(&mut self, policy: Arc<dyn Policy>) {
+        self.active = policy;
+        self.deadlines = 0;
+        self.waits = None;
+    }
+
+    /// The policy in force was taken away (its ConfigMap is gone, or it failed in too many places): what governed before, else the built-in.
+    fn roll_back(&mut self, usable: &[Arc<dyn Policy>], look: &Look<'_>) {
+        let before = usable.iter().find(|policy| policy.info() == self.last_good.info()).cloned();
+        if let Some(next) = before.or_else(|| self.registry.built_in(look.observed.instance.architecture)) {
+            self.last_good = next.clone();
+            self.enthrone(next);
+        }
+    }
+
+    fn plan(&mut self, look: &Look<'_>, told: &mut Vec<GivenUp>) -> Decision {
         let policy = self.active.clone();
-        match policy.decide(observed) {
+        let answer = policy.decide(look.observed);
+        if let Err(GuestError::PolicyDeadline(ms)) = &answer {
+            self.deadlines += 1;
+            if self.deadlines < DEADLINES_MAX {
+                return held(&policy, format!("the policy did not answer within {ms} ms; it is asked once more"));
+            }
+        } else {
+            self.deadlines = 0;
+        }
+        match answer {
             Ok(Ok(plan)) => {
-                self.deadlines = 0;
-                let guarded = guard(&plan, observed, circumstances, running);
-                let blame = guarded.refusals.iter().find(|refusal| circumstances.fresh && refusal.blames_policy());
-                match blame {
+                let guarded = guard(&plan, look.observed, look.circumstances, look.running);
+                match blame(&guarded, look.circumstances) {
                     Some(refusal) if !self.registry.is_built_in(policy.info()) => {
-                        let message = format!("the guard refused {} ({}): {}", refusal.operation, refusal.subject, refusal.why);
-                        self.fall_back(&policy, "PolicyRefusedByGuard", message, observed, circumstances, running, told)
+                        self.fall_back(&policy, REFUSED, told_refusal(refusal), look, told)
                     }
                     _ => {
                         self.last_good = policy.clone();
-                        Decision { plan: Some(plan), guarded, ..held(&policy, None) }
+                        Decision { plan: Some(plan), guarded, hold: None, ..held(&policy, String::new()) }
                     }
                 }
             }
-            Ok(Err(PolicyError::Insufficient(why))) => held(&policy, Some(format!("the policy lacks facts: {why}"))),
-            Ok(Err(PolicyError::Internal(why))) => self.fall_back(&policy, "PolicyInternalError", why, observed, circumstances, running, told),
-            Err(GuestError::PolicyDeadline(ms)) if self.deadlines + 1 < DEADLINES_MAX => {
-                self.deadlines += 1;
-                held(&policy, Some(format!("the policy did not answer within {ms} ms; it is asked once more")))
-            }
-            Err(error) => self.fall_back(&policy, error.reason(), error.to_string(), observed, circumstances, running, told),
+            Ok(Err(PolicyError::Insufficient(why))) => held(&policy, format!("the policy lacks facts: {why}")),
+            Ok(Err(PolicyError::Internal(why))) => self.fall_back(&policy, INTERNAL, why, look, told),
+            Err(error) => self.fall_back(&policy, error.reason(), error.to_string(), look, told),
         }
     }
 
     /// Gives a policy up and lets the next one decide; the built-in itself failing means: hold.
-    #[allow(clippy::too_many_arguments, reason = "one look's facts, passed on as they came")]
     fn fall_back(
         &mut self,
-        policy: &Arc<dyn Policy>,
+        failed: &Arc<dyn Policy>,
         reason: &'static str,
         message: String,
-        observed: &Observed,
-        circumstances: Circumstances,
-        running: &[String],
+        look: &Look<'_>,
         told: &mut Vec<GivenUp>,
     ) -> Decision {
-        if self.registry.is_built_in(policy.info()) {
-            return held(policy, Some(format!("the built-in policy fails ({reason}): {message}; nothing but labels and status is done")));
+        if self.registry.is_built_in(failed.info()) {
+            return held(failed, format!("the built-in policy fails ({reason}): {message}; nothing is done until it answers"));
         }
-        self.give_up(policy, reason, message, told);
-        let next = if self.last_good.info() == policy.info() { None } else { Some(self.last_good.clone()) };
-        let Some(next) = next.or_else(|| self.registry.built_in(observed.instance.architecture)) else {
-            return held(policy, Some("no policy is left".into()));
-        };
-        self.active = next;
-        self.deadlines = 0;
-        self.plan(observed, circumstances, running, told)
+        self.give_up(failed, reason, message, told);
+        let usable = self.usable();
+        self.roll_back(&usable, look);
+        if self.active.info() == failed.info() {
+            return held(failed, "no policy is left".into());
+        }
+        self.plan(look, told)
     }
 
     fn give_up(&mut self, policy: &Arc<dyn Policy>, reason: &'static str, message: String, told: &mut Vec<GivenUp>) {
@@ -170,10 +203,44 @@ impl Governor {
         self.given_up.insert(policy.info().digest.clone(), given_up.clone());
         told.push(given_up);
     }
+
+    /// A newcomer waits for a person; said once.
+    fn wait(&mut self, newcomer: &Arc<dyn Policy>, message: String, told: &mut Vec<GivenUp>) {
+        let known = self.waits.as_ref().is_some_and(|waits| &waits.policy == newcomer.info());
+        let waits = GivenUp { policy: newcomer.info().clone(), reason: DISTURBS_MORE, message };
+        if !known {
+            told.push(waits.clone());
+        }
+        self.waits = Some(waits);
+    }
 }
 
-fn held(policy: &Arc<dyn Policy>, hold: Option<String>) -> Decision {
-    Decision { plan: None, guarded: Guarded::default(), policy: policy.info().clone(), hold, given_up: Vec::new(), swapped: None }
+const REFUSED: &str = "PolicyRefusedByGuard";
+const INTERNAL: &str = "PolicyInternalError";
+const DISTURBS_MORE: &str = "PolicyDisturbsMore";
+
+fn held(policy: &Arc<dyn Policy>, hold: String) -> Decision {
+    Decision {
+        plan: None,
+        guarded: Guarded::default(),
+        policy: policy.info().clone(),
+        hold: Some(hold),
+        given_up: Vec::new(),
+        swapped: None,
+    }
+}
+
+fn contains(policies: &[Arc<dyn Policy>], info: &PolicyInfo) -> bool {
+    policies.iter().any(|policy| policy.info() == info)
+}
+
+/// The refusal that speaks against the policy; none on a view that wasn't fresh.
+fn blame(guarded: &Guarded, circumstances: Circumstances) -> Option<&Refusal> {
+    guarded.refusals.iter().find(|refusal| circumstances.fresh && refusal.blames_policy())
+}
+
+fn told_refusal(refusal: &Refusal) -> String {
+    format!("the guard refused {} ({}): {}", refusal.operation, refusal.subject, refusal.why)
 }
 
 /// The policy that should govern: the pinned version, else the highest; of equal versions a module goes before the built-in, since somebody put
@@ -184,8 +251,9 @@ pub fn wanted(usable: &[Arc<dyn Policy>], architecture: vko_wit::common::Archite
     pinned.or_else(|| fitting().max_by_key(|policy| precedence(&policy.info().version))).cloned()
 }
 
-/// Semantic versions by their numbers; a pre-release comes before its release.
+/// Semantic versions by their numbers; a pre-release comes before its release, build metadata doesn't count.
 fn precedence(version: &str) -> (Vec<u64>, bool, String) {
+    let version = version.split_once('+').map_or(version, |(version, _)| version);
     let (numbers, pre) = version.split_once('-').unwrap_or((version, ""));
     (numbers.split('.').map(|n| n.parse().unwrap_or(0)).collect(), pre.is_empty(), pre.to_owned())
 }
@@ -193,44 +261,56 @@ fn precedence(version: &str) -> (Vec<u64>, bool, String) {
 enum Shadow {
     Fit,
     Later,
+    DisturbsMore(String),
     Unfit(&'static str, String),
 }
 
 /// The newcomer decides on the observation as it is, guarded, not executed.
-fn shadow(newcomer: &dyn Policy, active: &dyn Policy, observed: &Observed, circumstances: Circumstances) -> Shadow {
-    let plan = match newcomer.decide(observed) {
+fn shadow(newcomer: &dyn Policy, active: &dyn Policy, look: &Look<'_>) -> Shadow {
+    let plan = match newcomer.decide(look.observed) {
         Ok(Ok(plan)) => plan,
         Ok(Err(PolicyError::Insufficient(_))) => return Shadow::Later,
-        Ok(Err(PolicyError::Internal(why))) => return Shadow::Unfit("PolicyInternalError", why),
+        Ok(Err(PolicyError::Internal(why))) => return Shadow::Unfit(INTERNAL, why),
         Err(error) => return Shadow::Unfit(error.reason(), error.to_string()),
     };
-    let guarded = guard(&plan, observed, circumstances, &[]);
-    if let Some(refusal) = guarded.refusals.iter().find(|refusal| refusal.blames_policy()) {
-        if !circumstances.fresh {
-            return Shadow::Later;
-        }
-        return Shadow::Unfit("PolicyRefusedByGuard", format!("the guard refused {} ({}): {}", refusal.operation, refusal.subject, refusal.why));
+    if !look.circumstances.fresh {
+        return Shadow::Later;
     }
-    let now = match active.decide(observed) {
+    let guarded = guard(&plan, look.observed, look.circumstances, look.running);
+    if let Some(refusal) = blame(&guarded, look.circumstances) {
+        return Shadow::Unfit(REFUSED, told_refusal(refusal));
+    }
+    let now = match active.decide(look.observed) {
         Ok(Ok(plan)) => disturbance(&plan),
         _ => 0,
     };
-    let then = disturbance(&plan);
-    if then > now {
-        let message = format!("it would disturb {then} members where the policy in force disturbs {now}; pin its version to let it govern all the same");
-        return if observed.instance.annotations.iter().any(|pair| pair.key == vko_api::names::PIN && pair.value == newcomer.info().version) {
-            Shadow::Fit
-        } else {
-            Shadow::Unfit("PolicyDisturbsMore", message)
-        };
+    let (then, version) = (disturbance(&plan), &newcomer.info().version);
+    if then <= now || look.pin == version {
+        return Shadow::Fit;
     }
-    Shadow::Fit
+    let message = format!(
+        "it would disturb {then} members where the policy in force disturbs {now}; annotate the Valkey with {}={version} to let it govern all the same",
+        names::PIN
+    );
+    Shadow::DisturbsMore(message)
 }
 
 /// How many members a plan disturbs.
 fn disturbance(plan: &Plan) -> usize {
     let disturbs = |operation: &Operation| {
-        matches!(operation, Operation::Evict(_) | Operation::ForceDelete(_) | Operation::Promote(_) | Operation::HandOver(_) | Operation::DeleteClaim(_) | Operation::DeleteObject(_) | Operation::Detach(_))
+        matches!(
+            operation,
+            Operation::Evict(_)
+                | Operation::ForceDelete(_)
+                | Operation::Promote(_)
+                | Operation::HandOver(_)
+                | Operation::DeleteClaim(_)
+                | Operation::DeleteObject(_)
+                | Operation::Detach(_)
+        )
     };
     plan.tracks.iter().flat_map(|track| &track.steps).filter(|step| disturbs(&step.operation)).count()
 }
+
+#[cfg(test)]
+mod tests;

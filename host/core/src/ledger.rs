@@ -116,10 +116,21 @@ impl Ledger {
         self.last_primary.iter().any(|m| m.workload == workload && m.ordinal == ordinal)
     }
 
-    /// Remembers the primary of a workload.
+    /// Remembers the primary of a workload. As far as is known it has replicas again: a fence of it from before hasn't closed.
     pub fn set_last_primary(&mut self, member: Member) {
+        self.may_be_followed(&member.pod);
         self.last_primary.retain(|m| m.workload != member.workload);
         self.last_primary.push(member);
+    }
+
+    /// Replicas may follow this pod's server from now on: what its fence said of their absence is over.
+    pub fn may_be_followed(&mut self, pod: &str) {
+        self.fences.iter_mut().filter(|fence| fence.pod == pod).for_each(|fence| fence.detached_at = 0);
+    }
+
+    /// The fence of this pod's server is lifted, or about to be.
+    pub fn drop_fence(&mut self, pod: &str) {
+        self.fences.retain(|fence| fence.pod != pod);
     }
 
     /// Remembers a lineage, newest first; a known one gets a better lower bound.

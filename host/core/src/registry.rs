@@ -1,7 +1,8 @@
 //! The policies that there are: the built-in ones and those of ConfigMaps, and what became of each.
 //!
 //! # Guarantees
-//! 1. A module is compiled once per digest, in the background; a bad one becomes an event on its ConfigMap and a metric, nothing else.
+//! 1. A module is compiled once for each version of its ConfigMap, in the background; a bad one becomes an event on its ConfigMap and a
+//!    metric, nothing else.
 //! 2. Deleting the ConfigMap takes its policy away from everybody at their next look, which is at once.
 //! 3. A module that fails in several places is withdrawn everywhere until its ConfigMap changes.
 //!
@@ -72,10 +73,17 @@ impl Registry {
         self.built_in.iter().chain(modules).cloned().collect()
     }
 
-    /// A policy failed somewhere.
+    /// A policy failed somewhere. When that withdraws it, all instances are woken.
     pub fn note_failure(&self, info: &PolicyInfo) {
-        let mut state = self.lock();
-        *state.failures.entry(info.digest.clone()).or_default() += 1;
+        let failures = {
+            let mut state = self.lock();
+            let failures = state.failures.entry(info.digest.clone()).or_default();
+            *failures = failures.saturating_add(1);
+            *failures
+        };
+        if failures == FAILURES_MAX {
+            self.version.send_modify(|version| *version += 1);
+        }
     }
 
     /// Takes in the ConfigMaps of policies as they are now. Compiling blocks: call it where that is allowed.

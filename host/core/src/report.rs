@@ -29,15 +29,15 @@ pub fn topology_status(before: &Value, decision: &Decision, host: &HostFacts, cu
         Some(plan) => report.plan(plan),
         None => report.held(decision.hold.as_deref().unwrap_or_default()),
     }
-    if let CutOff::Yes(silent) = cut_off {
-        let message = format!("the operator does not reach {}, which Kubernetes says are ready: it waits and does nothing dangerous", silent.join(", "));
-        report.set(ConditionType::Ready, Truth::Unknown, "OperatorCutOff", &message);
-        report.message = message;
-    }
     if let Some((reason, message)) = &host.problem {
         report.set(ConditionType::Progressing, Truth::No, reason, message);
         report.set(ConditionType::Ready, Truth::No, reason, message);
         report.message.clone_from(message);
+    }
+    if let CutOff::Yes(silent) = cut_off {
+        let message = format!("the operator does not reach {}, which Kubernetes says are ready: it waits and does nothing dangerous", silent.join(", "));
+        report.set(ConditionType::Ready, Truth::Unknown, "OperatorCutOff", &message);
+        report.message = message;
     }
     for refusal in &decision.guarded.refusals {
         let message = format!("the guard refused {} of {}: {}", refusal.operation, refusal.subject, refusal.why);
@@ -61,7 +61,10 @@ impl Report {
         let conditions = before.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
         let generation = i64::try_from(generation).unwrap_or(i64::MAX);
         let details = json!({ "nodes": before.get("nodes").cloned().unwrap_or_else(|| json!([])) });
-        Self { conditions, generation, now: time(now), phase: "Creating", message: String::new(), details }
+        // Without a plan the phase stays what it was: nothing is known to have changed.
+        let known = |phase: &&str| before.get("phase").and_then(Value::as_str) == Some(phase);
+        let phase = ["Ready", "Failed", "Paused"].into_iter().find(known).unwrap_or("Creating");
+        Self { conditions, generation, now: time(now), phase, message: String::new(), details }
     }
 
     fn set(&mut self, kind: ConditionType, truth: Truth, reason: &str, message: &str) {
@@ -95,15 +98,15 @@ impl Report {
 
     /// What waits for a person.
     fn blocked(&mut self, plan: &Plan) {
-        let Some(first) = plan.blocked.first() else {
+        if plan.blocked.is_empty() {
             let word = if self.phase == "Ready" { "AsDeclared" } else { "Working" };
             self.set(ConditionType::Stalled, Truth::No, word, "");
             return;
-        };
+        }
         let told: Vec<String> = plan.blocked.iter().map(describe).collect();
         let needs_person = plan.blocked.iter().any(|blocked| !blocked.token.is_empty());
         let truth = if needs_person { Truth::Yes } else { Truth::No };
-        self.set(ConditionType::Stalled, truth, reason_of(&first.subject, needs_person), &told.join("; "));
+        self.set(ConditionType::Stalled, truth, if needs_person { "ConsentNeeded" } else { "Waiting" }, &told.join("; "));
         if self.message.is_empty() || needs_person {
             self.message = told.join("; ");
         }
@@ -153,10 +156,6 @@ fn describe(blocked: &vko_wit::planning::Blocked) -> String {
         format!(" (to allow it, annotate the Valkey with {}={})", vko_api::names::CONSENT, blocked.token)
     };
     format!("{}: {}; {}{token}", blocked.subject, blocked.reason, blocked.remedy)
-}
-
-fn reason_of(_subject: &str, needs_person: bool) -> &'static str {
-    if needs_person { "ConsentNeeded" } else { "Waiting" }
 }
 
 /// A reason must be CamelCase; anything else of a policy's would make the API server refuse the whole status.

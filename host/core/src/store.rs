@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! 1. A change of the ledger is on the API server before [`Store::change`] returns `Ok`.
-//! 2. Only our own view is ever written back: when somebody else changed the status, the write fails and the next look sees it.
+//! 2. Only a view of the newest ledger is ever written back: when somebody else changed it, the write fails, and the next look starts from
+//!    what the API server has.
 //! 3. What is unequal to nothing is not written.
 //!
 //! # Flow
@@ -53,10 +54,12 @@ impl<W: World> Store<W> {
         Self { world, id, state: Mutex::new(State { object, ledger }) }
     }
 
-    /// Takes a newer object of the same identity in, as the watch brings it.
+    /// Takes a newer object of the same identity in, as the watch brings it, with the ledger that it holds: ours as a rule; a write of ours
+    /// whose answer was lost; or what another operator wrote before we got the Lease.
     pub async fn refresh(&self, object: &Object) {
         let mut state = self.state.lock().await;
         if object.uid() == state.object.uid() && newer(object, &state.object) {
+            state.ledger = Ledger::read(object.0.get("status"));
             state.object = object.clone();
         }
     }

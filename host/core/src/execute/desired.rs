@@ -71,11 +71,12 @@ async fn apply_one<W: World>(world: &W, topology: &Topology, id: &ObjectId, obje
     }
 }
 
-/// Ours by its owner, or by the labels that a released object keeps.
+/// Ours by its owner, or by the labels that a released object keeps. An identity that isn't known fits nothing.
 fn is_ours(topology: &Topology, live: &Object) -> bool {
-    live.controller_uid() == topology.uid
-        || live.label(names::VALKEY_UID) == topology.valkey_uid
-        || (live.label(names::MANAGED_BY) == names::OPERATOR && live.label(names::INSTANCE) == topology.name)
+    let same = |a: &str, b: &str| !a.is_empty() && a == b;
+    same(live.controller_uid(), &topology.uid)
+        || same(live.label(names::VALKEY_UID), &topology.valkey_uid)
+        || (live.controller_uid().is_empty() && live.label(names::MANAGED_BY) == names::OPERATOR && live.label(names::INSTANCE) == topology.name)
 }
 
 fn id_of(object: &Value) -> Option<ObjectId> {

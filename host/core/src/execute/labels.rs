@@ -12,7 +12,7 @@ use vko_wit::planning::{Routing, Writer};
 
 use crate::object::{Kind, Object, ObjectId};
 use crate::site::Site;
-use crate::world::World;
+use crate::world::{ApiError, World};
 
 use super::ExecuteError;
 
@@ -61,14 +61,19 @@ fn wanted_role<'a>(observed: &Observed, pod: &'a Object, routing: &Routing) -> &
     }
 }
 
-/// Applies the changes, in order. The first failure ends it: putting a label on must not overtake taking another off.
+/// Applies the changes, in order. The first failure ends it: putting a label on must not overtake taking another off. A pod that is gone has
+/// no label any more.
 ///
 /// # Errors
 /// What the API server said.
 pub async fn apply<W: World>(site: &Site<W>, namespace: &str, changes: &[Change]) -> Result<(), ExecuteError> {
     for change in changes {
         let id = ObjectId::new(Kind::Pod, namespace, &change.pod);
-        site.world.merge(&id, &patch(change)).await?;
+        match site.world.merge(&id, &patch(change)).await {
+            Ok(_) => {}
+            Err(ApiError::NotFound(_)) => continue,
+            Err(error) => return Err(error.into()),
+        }
         tracing::info!(namespace, pod = change.pod, role = change.role, reader = change.reader, "labels follow the roles");
     }
     Ok(())

@@ -6,7 +6,8 @@
 //! 3. Each command and each write is an effect of its own, so that a crash after any of them can be tested.
 //!
 //! # Flow
-//! 1. May we act? 2. A consent is recorded as used. 3. Expectations are read. 4. The operation. 5. Its effect is read back.
+//! 1. May we act? 2. Expectations are read. 3. A consent is recorded as used, and the expectations are read once more: a consent isn't
+//! used up by a step that is dropped. 4. The operation. 5. Its effect is read back.
 
 use vko_model::info::{Info, Role};
 use vko_wit::observation::Observed;
@@ -28,16 +29,17 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, step: &Step) -> 
     if names::is_dangerous(&step.operation) {
         site.may_act()?;
     }
+    expect::check(site, &step.expects).await?;
     if !step.consent.is_empty() {
         site.store.change(|ledger| ledger.use_consent(&step.consent)).await?;
+        expect::check(site, &step.expects).await?;
     }
-    expect::check(site, &step.expects).await?;
     match &step.operation {
         Operation::Evict(pod) => evict(site, observed, pod).await,
         Operation::ForceDelete(pod) => force_delete(site, observed, pod).await,
         Operation::DeleteClaim(claim) => delete_claim(site, observed, claim).await,
         Operation::Follow(follow) => follow_primary(site, &follow.pod, &follow.primary).await,
-        Operation::Detach(pod) => detach::run(site, observed, pod).await,
+        Operation::Detach(pod) => detach::run(site, pod).await,
         Operation::Promote(pod) => promote::run(site, observed, pod).await,
         Operation::HandOver(order) => hand_over::run(site, observed, order).await,
         Operation::Fence(setting) => fence::run(site, &setting.pod, setting.min_replicas).await,
@@ -83,6 +85,8 @@ async fn delete_claim<W: World>(site: &Site<W>, observed: &Observed, claim: &str
 
 async fn follow_primary<W: World>(site: &Site<W>, pod: &str, primary: &str) -> Result<(), ExecuteError> {
     let (primary_name, upstream) = site.target(primary)?;
+    // Before the act: a fence that counted as closed opens with the first replica that is back.
+    site.store.change(|ledger| ledger.may_be_followed(primary)).await?;
     site.send(pod, Command::ReplicaOf { ip: upstream.ip, port: upstream.port }).await?;
     let info = site.look(pod).await?;
     let follows = info.role == Some(Role::Replica) && points_at(&info, &upstream);

@@ -38,6 +38,7 @@ pub struct StepReport {
 pub struct Tracks(BTreeMap<String, Running>);
 
 struct Running {
+    track: Track,
     stop: Arc<AtomicBool>,
     handle: JoinHandle<()>,
 }
@@ -50,10 +51,15 @@ impl Drop for Tracks {
 }
 
 impl Tracks {
-    /// Subjects of the tracks that run.
-    pub fn running(&mut self) -> Vec<String> {
+    /// The tracks that run, as they were started.
+    pub fn running(&mut self) -> Vec<Track> {
         self.0.retain(|_, running| !running.handle.is_finished());
-        self.0.keys().cloned().collect()
+        self.0.values().map(|running| running.track.clone()).collect()
+    }
+
+    /// Whether no track runs.
+    pub fn at_rest(&self) -> bool {
+        self.0.values().all(|running| running.handle.is_finished())
     }
 
     /// Starts the plan's tracks, and stops those that it lacks at their next step.
@@ -69,7 +75,7 @@ impl Tracks {
             }
             let stop = Arc::new(AtomicBool::new(false));
             let handle = tokio::spawn(run(site.clone(), observed.clone(), track.clone(), stop.clone(), told.clone()));
-            self.0.insert(track.subject, Running { stop, handle });
+            self.0.insert(track.subject.clone(), Running { track, stop, handle });
         }
     }
 }

@@ -9,8 +9,7 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let Operation::DeleteClaim(uid) = &step.operation else { return Ok(()) };
     let Some(claim) = view.observed.claims.iter().find(|claim| &claim.uid == uid) else { return Ok(()) };
     let spec: Value = serde_json::from_str(&view.observed.instance.spec).unwrap_or(Value::Null);
-    let members = spec["replicas"].as_u64().unwrap_or(u64::MAX);
-    let place_wanted = u64::from(claim.ordinal) < members;
+    let place_wanted = u64::from(claim.ordinal) < view.wanted_members();
     let node_gone = claim.node_exists == Some(false);
     let pod = view.members().find(|pod| pod.workload == claim.workload && pod.ordinal == claim.ordinal);
     if let Some(pod) = pod.filter(|pod| !(node_gone && pod.addresses.is_empty())) {
@@ -25,6 +24,6 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     if view.last_primary(&claim.workload).is_some_and(|last| last.ordinal == claim.ordinal) {
         return Err("it belongs to the last primary".into());
     }
-    let copy = view.members().any(|p| p.ordinal != claim.ordinal && view.is_primary(&p.uid) && view.is_last_primary(p));
+    let copy = view.members().any(|p| p.ordinal != claim.ordinal && view.is_accepted_primary(p));
     if copy { Ok(()) } else { Err("no primary answers: the claim may hold the only copy".into()) }
 }

@@ -1,9 +1,13 @@
 //! Rule 1: no server is deleted or re-parented that holds the only synced copy.
 
-use vko_wit::observation::{Pod, Role, ServerFacts};
+use vko_wit::observation::{AttachedReplica, DataOrigin, FenceRecord, Pod, Role, ServerFacts, Upstream};
 use vko_wit::planning::{Follow, HandOver, Operation, Step};
 
 use super::View;
+use super::evidence::{Consent, was_loaded};
+
+/// Lag (ms) up to which an attached replica counts as streaming: it acknowledges once a second.
+const LAG_MAX_MS: u64 = 2_000;
 
 pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     match &step.operation {
@@ -33,20 +37,55 @@ fn check_follow(step: &Step, follow: &Follow, view: &View<'_>) -> Result<(), Str
     let Some(upstream) = view.answers(&primary.uid).filter(|facts| facts.role == Role::Primary) else {
         return Err(format!("{} does not answer as a primary now", primary.name));
     };
-    let keeps = view.answers(&pod.uid).map_or(1, |facts| facts.keys);
-    if keeps > 0 && !view.in_lineage(upstream) && !view.consented(step, &pod.name) {
-        return Err(format!("{} may hold data that {} lacks: its replication history is unknown", pod.name, primary.name));
+    match discarded(pod, upstream, view) {
+        Some(why) if !view.consented(step, Consent::Discard, &pod.name) => Err(why),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// What would be lost if the pod followed that primary; `None` if nothing is.
+fn discarded(pod: &Pod, upstream: &ServerFacts, view: &View<'_>) -> Option<String> {
+    let Some(own) = view.answers(&pod.uid) else {
+        return (!view.in_lineage(upstream))
+            .then(|| format!("{} does not answer and may hold data that the primary lacks", pod.name));
+    };
+    if own.keys == 0 || lacks_nothing_of(upstream, own) {
+        return None;
+    }
+    if own.role == Role::Primary {
+        let superseded = |fence: &FenceRecord| {
+            fence.pod == pod.uid && fence.run_id == own.run_id && fence.min_replicas > 0 && fence.detached_at > 0
+        };
+        let fenced = view.observed.ledger.fences.iter().any(superseded);
+        return (!fenced).then(|| format!("{} answers as a primary and holds writes that the accepted one lacks", pod.name));
+    }
+    if !view.in_lineage(upstream) {
+        return Some(format!("{} holds data, and the primary's replication history is unknown", pod.name));
+    }
+    let empties = upstream.keys == 0 && upstream.origin == DataOrigin::Empty && was_loaded(own) && own.replid != upstream.replid;
+    (empties && own.replid != upstream.second_replid)
+        .then(|| format!("{} came back with data, and the primary began empty", pod.name))
+}
+
+/// Whether everything that `loser` holds is in `winner` too. Offsets mean something within one replication history only.
+fn lacks_nothing_of(winner: &ServerFacts, loser: &ServerFacts) -> bool {
+    let same = !loser.replid.is_empty() && loser.replid == winner.replid && loser.offset <= winner.offset;
+    // The winner was promoted out of the loser's history, after all that the loser wrote.
+    let ancestor = !loser.replid.is_empty() && winner.second_replid == loser.replid && loser.offset < winner.second_offset;
+    // The loser was promoted out of the winner's history and has written nothing since.
+    let branched = !winner.replid.is_empty() && loser.second_replid == winner.replid;
+    let idle = branched && loser.offset < loser.second_offset && loser.offset <= winner.offset;
+    same || ancestor || idle
 }
 
 fn check_evict(step: &Step, uid: &str, view: &View<'_>) -> Result<(), String> {
     let Some(pod) = view.pod(uid) else { return Ok(()) };
+    let consented = view.consented(step, Consent::Restart, &pod.name);
     if view.is_primary(uid) || (view.is_last_primary(pod) && !view.is_dead(pod)) {
-        return allow_or(view.consented(step, &pod.name), format!("{} is the primary: hand its role over first", pod.name));
+        return allow_or(consented, format!("{} is the primary: hand its role over first", pod.name));
     }
-    let primary_answers = view.members().any(|other| other.uid != uid && view.is_primary(&other.uid));
-    allow_or(primary_answers || view.consented(step, &pod.name), format!("no primary answers; {} may hold the only copy", pod.name))
+    let safe = view.others(uid).any(|other| view.is_accepted_primary(other));
+    allow_or(safe || consented, format!("the primary does not answer; {} may hold the only copy", pod.name))
 }
 
 fn check_force_delete(uid: &str, view: &View<'_>) -> Result<(), String> {
@@ -63,13 +102,17 @@ fn check_hand_over(order: &HandOver, view: &View<'_>) -> Result<(), String> {
     if replica.terminating_for > 0 {
         return Err(format!("{} is terminating", replica.name));
     }
+    if let Some(other) = view.other_heir(&replica.uid) {
+        return Err(format!("{} is made the primary already", view.name(other)));
+    }
     let Some(own) = view.answers(&replica.uid) else { return Err(format!("{} does not answer now", replica.name)) };
     allow_or(is_online(facts, own, &replica.uid), format!("{} is not in sync with {}", replica.name, primary.name))
 }
 
 fn is_online(primary: &ServerFacts, replica: &ServerFacts, uid: &str) -> bool {
     let link = matches!(&replica.role, Role::Replica(link) if link.up && !link.syncing);
-    let listed = primary.replicas.iter().any(|r| r.pod == vko_wit::observation::Upstream::Pod(uid.into()) && r.online && r.offset > 0 && r.lag <= 2_000);
+    let streams = |r: &AttachedReplica| r.pod == Upstream::Pod(uid.into()) && r.online && r.offset > 0 && r.lag <= LAG_MAX_MS;
+    let listed = primary.replicas.iter().any(streams);
     link && listed && replica.offset > 0
 }
 
@@ -79,7 +122,7 @@ fn check_detach(uid: &str, view: &View<'_>) -> Result<(), String> {
     match &facts.role {
         Role::Primary => Err(format!("{} is a primary", view.name(uid))),
         Role::Replica(link) => match &link.primary {
-            vko_wit::observation::Upstream::Pod(primary) if view.is_primary(primary) => {
+            Upstream::Pod(primary) if view.is_primary(primary) => {
                 Err(format!("{} follows {}, which answers", view.name(uid), view.name(primary)))
             }
             _ => Ok(()),

@@ -1,16 +1,38 @@
 //! Evidence: what the rules ask of an observation. Computed here and not taken from any policy.
 
 use vko_wit::observation::{
-    ContainerState, FenceRecord, LastPrimary, LedgerMember, NodeState, Observed, Pod, Reach, Role, ServerFacts, Upstream,
+    ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Pod, Reach, Role, Server, ServerFacts,
+    Upstream,
 };
-use vko_wit::planning::{Operation, Step};
+use vko_wit::planning::{Operation, Step, Track};
 
 use super::Circumstances;
 
 /// An answer older than this is no answer for a dangerous step. Servers are asked once a second while anything is in motion.
 const ANSWER_AGE_MAX_MS: u64 = 6_000;
-/// Beyond a fence's max-lag: measured, a fenced primary has acknowledged its last write by then.
-const FENCE_MARGIN_MS: u64 = 2_000;
+/// How far (bytes) a copy may lie below the best offset that is known and still count as complete: what a healthy link has in flight.
+const IN_FLIGHT_BYTES: u64 = 1 << 20;
+
+/// What a consent can allow: first part of its token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// Promote a copy that may lack writes which another one holds.
+    Promote,
+    /// Follow a primary that lacks writes which this copy holds.
+    Discard,
+    /// Restart a server that may hold the only copy.
+    Restart,
+}
+
+impl Consent {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Promote => "promote-data-loss",
+            Self::Discard => "discard-writes",
+            Self::Restart => "restart-data-loss",
+        }
+    }
+}
 
 /// An observation as the rules ask it.
 pub struct View<'a> {
@@ -18,32 +40,48 @@ pub struct View<'a> {
     pub observed: &'a Observed,
     /// What the guard knows beside it.
     pub circumstances: Circumstances,
-    /// Pods that admitted steps of this plan disturb.
+    /// Pods that admitted steps disturb: those of running tracks, and of this plan so far.
     disturbed: Vec<String>,
-    detached: Vec<String>,
-    promoted: Vec<String>,
-    handed_over: Vec<String>,
+    /// Pods that admitted steps make primaries.
+    heirs: Vec<String>,
+    /// The same, of the track that is being checked: only its steps are sure to come after.
+    heirs_of_track: Vec<String>,
 }
 
 impl<'a> View<'a> {
     /// Nothing admitted yet.
     pub fn new(observed: &'a Observed, circumstances: Circumstances) -> Self {
         let none = Vec::new;
-        Self { observed, circumstances, disturbed: none(), detached: none(), promoted: none(), handed_over: none() }
+        Self { observed, circumstances, disturbed: none(), heirs: none(), heirs_of_track: none() }
+    }
+
+    /// Notes the steps of a track that runs: what they do counts for every other track.
+    pub fn admit_running(&mut self, track: &Track) {
+        track.steps.iter().for_each(|step| self.admit(step));
+        self.heirs_of_track.clear();
+    }
+
+    /// A track of the plan begins.
+    pub fn begin_track(&mut self) {
+        self.heirs_of_track.clear();
     }
 
     /// Notes what an admitted step will change for the steps after it.
     pub fn admit(&mut self, step: &Step) {
-        match &step.operation {
-            Operation::Evict(pod) | Operation::ForceDelete(pod) => self.disturbed.push(pod.clone()),
-            Operation::HandOver(order) => {
-                self.handed_over.push(order.replica.clone());
-                self.disturbed.push(order.primary.clone());
+        let heir = match &step.operation {
+            Operation::Evict(pod) | Operation::ForceDelete(pod) => {
+                self.disturbed.push(pod.clone());
+                return;
             }
-            Operation::Detach(pod) => self.detached.push(pod.clone()),
-            Operation::Promote(pod) => self.promoted.push(pod.clone()),
-            _ => {}
-        }
+            Operation::HandOver(order) => {
+                self.disturbed.push(order.primary.clone());
+                &order.replica
+            }
+            Operation::Promote(pod) => pod,
+            _ => return,
+        };
+        self.heirs.push(heir.clone());
+        self.heirs_of_track.push(heir.clone());
     }
 
     /// Pods that steps admitted so far disturb.
@@ -51,14 +89,14 @@ impl<'a> View<'a> {
         &self.disturbed
     }
 
-    /// Whether an earlier step of this plan makes that pod the primary.
+    /// Whether an earlier step of this track makes that pod the primary.
     pub fn becomes_primary(&self, uid: &str) -> bool {
-        self.promoted.iter().chain(&self.handed_over).any(|pod| pod == uid)
+        self.heirs_of_track.iter().any(|pod| pod == uid)
     }
 
-    /// A promotion that was admitted already, of another pod.
-    pub fn other_promotion(&self, uid: &str) -> Option<&str> {
-        self.promoted.iter().map(String::as_str).find(|pod| *pod != uid)
+    /// Another pod that an admitted step makes the primary.
+    pub fn other_heir(&self, uid: &str) -> Option<&str> {
+        self.heirs.iter().map(String::as_str).find(|pod| *pod != uid)
     }
 
     /// A pod.
@@ -71,14 +109,18 @@ impl<'a> View<'a> {
         self.pod(uid).map_or_else(|| format!("the pod with UID {uid}"), |pod| pod.name.clone())
     }
 
+    fn server(&self, uid: &str) -> Option<&'a Server> {
+        self.observed.servers.iter().find(|server| server.pod == uid)
+    }
+
     /// The last known facts, of whatever age.
     pub fn facts(&self, uid: &str) -> Option<&'a ServerFacts> {
-        self.observed.servers.iter().find(|server| server.pod == uid)?.facts.as_ref()
+        self.server(uid)?.facts.as_ref()
     }
 
     /// Facts of a server that answers now.
     pub fn answers(&self, uid: &str) -> Option<&'a ServerFacts> {
-        let server = self.observed.servers.iter().find(|server| server.pod == uid)?;
+        let server = self.server(uid)?;
         let now = matches!(server.reach, Reach::Answered) && server.age <= ANSWER_AGE_MAX_MS;
         if now { server.facts.as_ref() } else { None }
     }
@@ -88,9 +130,22 @@ impl<'a> View<'a> {
         self.answers(uid).is_some_and(|facts| facts.role == Role::Primary)
     }
 
+    /// Whether it says now, maybe while loading its data, that it is a replica: it acknowledges no write.
+    pub fn is_replica(&self, uid: &str) -> bool {
+        self.server(uid).is_some_and(|server| {
+            let speaks = matches!(server.reach, Reach::Answered | Reach::Loading(_)) && server.age <= ANSWER_AGE_MAX_MS;
+            speaks && server.facts.as_ref().is_some_and(|facts| matches!(facts.role, Role::Replica(_)))
+        })
+    }
+
     /// Pods that fill a place in the data set.
-    pub fn members(&self) -> impl Iterator<Item = &'a Pod> {
+    pub fn members(&self) -> impl Iterator<Item = &'a Pod> + use<'a> {
         self.observed.pods.iter()
+    }
+
+    /// The other members.
+    pub fn others<'b>(&self, uid: &'b str) -> impl Iterator<Item = &'a Pod> + use<'a, 'b> {
+        self.members().filter(move |pod| pod.uid != uid)
     }
 
     /// The ledger's last primary in a workload.
@@ -111,73 +166,94 @@ impl<'a> View<'a> {
         self.observed.pods.iter().find(|pod| pod.workload == member.workload && pod.ordinal == member.ordinal)
     }
 
+    /// Whether that pod answers as the primary that the ledger names.
+    pub fn is_accepted_primary(&self, pod: &Pod) -> bool {
+        self.is_primary(&pod.uid) && self.is_last_primary(pod)
+    }
+
     /// Dead: a terminated container, a Node object that is gone or out of service. (A pod that is gone has no entry here.) Silent is not
     /// dead.
     pub fn is_dead(&self, pod: &Pod) -> bool {
-        pod.container == ContainerState::Terminated || matches!(pod.node_state, NodeState::Gone | NodeState::OutOfService)
+        pod.container == ContainerState::Terminated || node_is_lost(pod)
     }
 
-    /// Whether a server's data belongs to this data set's history.
+    /// The history that the data set has now.
+    fn newest_lineage(&self) -> Option<&'a Lineage> {
+        self.observed.ledger.lineages.first()
+    }
+
+    /// Whether the ledger knows a replication history.
+    pub fn knows(&self, replid: &str) -> bool {
+        !replid.is_empty() && self.observed.ledger.lineages.iter().any(|lineage| lineage.replid == replid)
+    }
+
+    /// Whether a server's data belongs to this data set's history, old or new.
     pub fn in_lineage(&self, facts: &ServerFacts) -> bool {
-        self.observed.ledger.lineages.iter().any(|lineage| {
-            lineage.replid == facts.replid || (!facts.second_replid.is_empty() && lineage.replid == facts.second_replid)
+        self.knows(&facts.replid) || self.knows(&facts.second_replid)
+    }
+
+    /// Synced: its data is of the newest history, reaches as far as that is known to reach, and no sync is under way. The link may be down.
+    pub fn is_synced(&self, facts: &ServerFacts) -> bool {
+        let Some(newest) = self.newest_lineage() else { return false };
+        let whole = facts.replid == newest.replid && facts.offset.saturating_add(IN_FLIGHT_BYTES) >= newest.best_offset;
+        // Made a primary out of the newest history, by a hook: the ledger learns its new name later.
+        let descends = !facts.second_replid.is_empty() && facts.second_replid == newest.replid;
+        !is_syncing(facts) && facts.offset > 0 && (whole || descends)
+    }
+
+    /// Whether some copy's history goes on under a name that the ledger doesn't know: somebody was made a primary unseen.
+    pub fn moved_on(&self) -> bool {
+        let mut answering = self.members().filter_map(|pod| self.answers(&pod.uid));
+        answering.any(|facts| !self.knows(&facts.replid) && self.knows(&facts.second_replid))
+    }
+
+    /// A copy of the same history that answers, will stay, and reaches farther than what may be in flight.
+    pub fn better_copy(&self, target: &Pod, facts: &ServerFacts) -> Option<&'a Pod> {
+        let wanted = self.wanted_members();
+        self.others(&target.uid).find(|pod| {
+            let stays = u64::from(pod.ordinal) < wanted && pod.terminating_for == 0 && !node_is_lost(pod);
+            let farther = |other: &ServerFacts| {
+                let same = !facts.replid.is_empty() && other.replid == facts.replid;
+                same && !is_syncing(other) && other.offset > facts.offset.saturating_add(IN_FLIGHT_BYTES)
+            };
+            stays && self.answers(&pod.uid).is_some_and(farther)
         })
     }
 
-    /// Synced: finished a sync of this data set's history and is in none now. The link may be down.
-    pub fn is_synced(&self, facts: &ServerFacts) -> bool {
-        let idle = match &facts.role {
-            Role::Primary => true,
-            Role::Replica(link) => !link.syncing,
-        };
-        idle && facts.offset > 0 && self.in_lineage(facts)
+    /// How many members the spec asks for; as many as can be while it can't be read, so that nothing counts as surplus.
+    pub fn wanted_members(&self) -> u64 {
+        let spec: Option<serde_json::Value> = serde_json::from_str(&self.observed.instance.spec).ok();
+        spec.and_then(|spec| spec.get("replicas")?.as_u64()).unwrap_or(u64::MAX)
     }
 
-    /// Replicas that say now that their link to this pod's server is up: it lives, whatever we hear.
-    pub fn heard_by(&self, primary: &str) -> Option<&'a Pod> {
-        self.members().find(|pod| {
+    /// Members that answer and say that they follow this pod's server, whether their link is up or not.
+    pub fn followers(&self, primary: &str) -> impl Iterator<Item = &'a Pod> {
+        self.members().filter(move |pod| {
             self.answers(&pod.uid).is_some_and(|facts| match &facts.role {
-                Role::Replica(link) => link.up && link.primary == Upstream::Pod(primary.into()) && !self.detached.contains(&pod.uid),
+                Role::Replica(link) => matches!(&link.primary, Upstream::Pod(uid) if uid == primary),
                 Role::Primary => false,
             })
         })
     }
 
-    /// Whether the fence of a silent primary has taken effect.
-    ///
-    /// # Errors
-    /// What is missing.
-    pub fn is_fenced(&self, pod: &Pod) -> Result<(), String> {
-        let run = self.facts(&pod.uid).map(|facts| facts.run_id.as_str()).unwrap_or_default();
-        let record = self.observed.ledger.fences.iter().find(|fence| fence.pod == pod.uid && fence.run_id == run && fence.min_replicas > 0);
-        let Some(fence) = record else { return Err(format!("{} is silent and carries no fence that the ledger knows", pod.name)) };
-        if fence.detached_at == 0 {
-            return Err(format!("the replicas of {} are not detached yet", pod.name));
-        }
-        let effective = fence.detached_at + fence.max_lag + FENCE_MARGIN_MS;
-        if self.observed.now < effective {
-            return Err(format!("the fence of {} takes effect in {} ms", pod.name, effective - self.observed.now));
-        }
-        self.enough_detached(pod, fence)
+    /// Whether a person allowed this: the token names the kind and the target, and isn't used up.
+    pub(super) fn consented(&self, step: &Step, kind: Consent, target: &str) -> bool {
+        let mut parts = step.consent.split(':');
+        let fits = parts.next() == Some(kind.text()) && parts.next() == Some(target);
+        fits && self.observed.instance.consents.contains(&step.consent)
     }
+}
 
-    /// Members that we can't ask may still follow it; fewer of them than the fence's height can't keep it writing.
-    fn enough_detached(&self, primary: &Pod, fence: &FenceRecord) -> Result<(), String> {
-        let unknown: Vec<&str> = self
-            .members()
-            .filter(|pod| pod.uid != primary.uid && !self.is_dead(pod) && !pod.addresses.is_empty() && self.answers(&pod.uid).is_none())
-            .map(|pod| pod.name.as_str())
-            .collect();
-        if unknown.len() < usize::try_from(fence.min_replicas).unwrap_or(usize::MAX) {
-            return Ok(());
-        }
-        Err(format!("{} may still be followed by {}", primary.name, unknown.join(", ")))
-    }
+/// Whether the machine is gone for good, by Kubernetes' word.
+pub(super) fn node_is_lost(pod: &Pod) -> bool {
+    matches!(pod.node_state, NodeState::Gone | NodeState::OutOfService)
+}
 
-    /// Whether a person allowed this step for this target: the token names it and isn't used up.
-    pub fn consented(&self, step: &Step, target: &str) -> bool {
-        !step.consent.is_empty()
-            && self.observed.instance.consents.contains(&step.consent)
-            && step.consent.split(':').any(|part| part == target)
-    }
+pub(super) fn is_syncing(facts: &ServerFacts) -> bool {
+    matches!(&facts.role, Role::Replica(link) if link.syncing)
+}
+
+/// Whether its data was read from a file at its start.
+pub(super) fn was_loaded(facts: &ServerFacts) -> bool {
+    matches!(facts.origin, DataOrigin::Snapshot | DataOrigin::AppendOnlyFile)
 }

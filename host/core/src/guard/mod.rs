@@ -21,8 +21,12 @@ mod objects;
 mod promote;
 mod shrink;
 mod stale;
+mod writers;
+
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use vko_wit::observation::Observed;
 use vko_wit::planning::{Desired, Plan, Step, Track};
@@ -97,16 +101,18 @@ pub struct Guarded {
     pub refusals: Vec<Refusal>,
 }
 
-/// Checks a plan's tracks. `running` are the subjects of tracks that run: their disruptions count too.
-pub fn guard(plan: &Plan, observed: &Observed, circumstances: Circumstances, running: &[String]) -> Guarded {
+/// Checks a plan's tracks. `running` are the tracks that run: what they disturb and whom they promote counts too.
+pub fn guard(plan: &Plan, observed: &Observed, circumstances: Circumstances, running: &[Track]) -> Guarded {
     let mut guarded = Guarded::default();
     let mut view = View::new(observed, circumstances);
+    running.iter().for_each(|track| view.admit_running(track));
     for track in &plan.tracks {
-        if running.contains(&track.subject) {
+        if running.iter().any(|other| other.subject == track.subject) {
             // It goes on as it was admitted; the plan's version of it is ignored anyway.
             guarded.tracks.push(Track { subject: track.subject.clone(), steps: Vec::new() });
             continue;
         }
+        view.begin_track();
         let mut steps = Vec::new();
         for step in &track.steps {
             if let Some(refusal) = refuse(track, step, &view) {

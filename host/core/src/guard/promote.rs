@@ -1,19 +1,21 @@
-//! Rules 2 and 3: a promotion needs evidence that the old primary can acknowledge nothing any more, and that no better copy exists.
+//! Rules 2 and 3: a promotion needs evidence that nobody else can acknowledge writes any more, and that no better copy exists.
 
-use vko_wit::observation::{Pod, Role, ServerFacts};
+use serde_json::Value;
+use vko_wit::observation::{Claim, ContainerState, Pod, ServerFacts};
 use vko_wit::planning::{Operation, Step};
 
-use super::View;
+use super::evidence::{Consent, is_syncing, node_is_lost};
+use super::{View, writers};
 
 pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let Operation::Promote(uid) = &step.operation else { return Ok(()) };
     let Some(pod) = view.pod(uid) else { return Ok(()) };
     let facts = check_target(pod, view)?;
-    if let Some(other) = view.other_promotion(uid) {
-        return Err(format!("{} is promoted already", view.name(other)));
+    if let Some(other) = view.other_heir(uid) {
+        return Err(format!("{} is made the primary already", view.name(other)));
     }
     check_other_primaries(pod, view)?;
-    check_last_primary(pod, view)?;
+    writers::check(pod, view)?;
     check_copies(step, pod, facts, view)
 }
 
@@ -21,104 +23,109 @@ fn check_target<'a>(pod: &Pod, view: &View<'a>) -> Result<&'a ServerFacts, Strin
     if pod.terminating_for > 0 {
         return Err(format!("{} is terminating", pod.name));
     }
-    let Some(facts) = view.answers(&pod.uid) else { return Err(format!("{} does not answer now", pod.name)) };
-    match &facts.role {
-        Role::Replica(link) if link.syncing => Err(format!("{} is in the middle of a sync", pod.name)),
-        _ => Ok(facts),
+    if node_is_lost(pod) {
+        return Err(format!("the node of {} is lost", pod.name));
     }
+    let Some(facts) = view.answers(&pod.uid) else { return Err(format!("{} does not answer now", pod.name)) };
+    if is_syncing(facts) { Err(format!("{} is in the middle of a sync", pod.name)) } else { Ok(facts) }
 }
 
 /// Rule 2: no second primary beside one that answers.
 fn check_other_primaries(target: &Pod, view: &View<'_>) -> Result<(), String> {
-    match view.members().find(|pod| pod.uid != target.uid && view.is_primary(&pod.uid)) {
+    match view.others(&target.uid).find(|pod| view.is_primary(&pod.uid)) {
         None => Ok(()),
         Some(primary) => Err(format!("{} answers as a primary: only a hand-over may take its role", primary.name)),
     }
 }
 
-/// Rule 3: the last primary is dead, answers without the role, or is fenced. Silent is not dead.
-fn check_last_primary(target: &Pod, view: &View<'_>) -> Result<(), String> {
-    if view.is_last_primary(target) {
-        return Ok(());
-    }
-    let Some(last) = view.last_primary(&target.workload) else { return Ok(()) };
-    // The pod that the ledger knows is gone and nobody fills its place, or a new pod does, which never had the role.
-    let Some(pod) = view.pod_of(last) else { return Ok(()) };
-    if pod.uid != last.pod || view.is_dead(pod) || view.answers(&pod.uid).is_some() {
-        return Ok(());
-    }
-    if pod.addresses.is_empty() {
-        // Without an address it never ran, or runs no more.
-        return Ok(());
-    }
-    if let Some(replica) = view.heard_by(&pod.uid) {
-        return Err(format!("{} still hears {}: it is alive, only the operator can't reach it", replica.name, pod.name));
-    }
-    view.is_fenced(pod)
-}
-
 /// Rule 2: never an unsynced or empty one while a synced one exists or may come back.
 fn check_copies(step: &Step, target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
-    if view.is_synced(facts) || view.consented(step, &target.name) {
+    if view.consented(step, Consent::Promote, &target.name) {
         return Ok(());
+    }
+    if let Some(better) = view.better_copy(target, facts) {
+        return Err(format!("{} has more of the same history", better.name));
     }
     match view.observed.ledger.formed {
         None => Err("it is unknown whether this instance was ever formed, and so what its members hold".into()),
         Some(false) => check_creation(target, facts, view),
-        Some(true) => check_without_lineage(target, facts, view),
+        Some(true) if view.is_synced(facts) => Ok(()),
+        Some(true) => check_unsynced(target, facts, view),
     }
 }
 
-/// Creation: an empty one only while all are empty, one with data only while no other has any.
+/// Creation: an empty one only while all are empty; one with data only while no other has data of another history; and nobody before the
+/// claims that are older than the instance have been asked.
 fn check_creation(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
-    let others = || view.members().filter(|pod| pod.uid != target.uid);
-    if let Some(other) = others().find(|pod| view.facts(&pod.uid).is_some_and(|other| other.keys > 0)) {
+    let comparable = |other: &ServerFacts| {
+        facts.keys > 0 && facts.offset > 0 && other.offset > 0 && !facts.replid.is_empty() && facts.replid == other.replid
+    };
+    let apart = |pod: &&Pod| view.facts(&pod.uid).is_some_and(|other| other.keys > 0 && !comparable(other));
+    if let Some(other) = view.others(&target.uid).find(apart) {
         return Err(format!("{} holds data: which copy counts is for a person to say", other.name));
     }
-    if facts.keys > 0 {
-        return Ok(());
-    }
-    // An unanswering member is no obstacle unless its claim is older than this instance's first look at it.
-    match unasked_claim(target, view) {
+    let extensions = &view.observed.extensions;
+    let older = |claim: &&Claim| {
+        claim.phase != "Pending" && extensions.iter().any(|pair| pair.key == "claim-before-instance" && pair.value == claim.name)
+    };
+    match unasked_claims(target, view).find(older) {
         None => Ok(()),
-        Some(claim) => Err(format!("the claim {claim} existed before this instance and may hold data; its member does not answer yet")),
+        Some(claim) => {
+            Err(format!("the claim {} is older than this instance and may hold data; its member does not answer", claim.name))
+        }
     }
 }
 
-/// A claim that no answering server speaks for and that is older than the topology object.
-fn unasked_claim(target: &Pod, view: &View<'_>) -> Option<String> {
-    let observed = view.observed;
-    observed
-        .claims
-        .iter()
-        .filter(|claim| claim.workload == target.workload && claim.ordinal != target.ordinal)
-        .filter(|claim| !answered(view, &claim.workload, claim.ordinal))
-        .find(|claim| observed.extensions.iter().any(|pair| pair.key == "claim-before-instance" && pair.value == claim.name))
-        .map(|claim| claim.name.clone())
-}
-
-fn answered(view: &View<'_>, workload: &str, ordinal: u32) -> bool {
-    view.members().any(|pod| pod.workload == workload && pod.ordinal == ordinal && view.answers(&pod.uid).is_some())
-}
-
-/// Formed, and the target's history is unknown (an AOF restart has none): the last primary's claim wins unless a synced copy exists; an
-/// empty one only when nothing is left that may hold data.
-fn check_without_lineage(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
-    let synced = view.members().find(|pod| pod.uid != target.uid && view.answers(&pod.uid).is_some_and(|f| view.is_synced(f)));
-    if let Some(other) = synced {
+/// Formed, and the target isn't known to be complete (an append-only file names no history): the last primary's data wins unless a synced
+/// copy exists; any other copy only when nothing is left that can't be asked and may hold data; an empty one only beside empty ones.
+fn check_unsynced(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
+    let others = || view.others(&target.uid);
+    if let Some(other) = others().find(|pod| view.answers(&pod.uid).is_some_and(|facts| view.is_synced(facts))) {
         return Err(format!("{} has a synced copy", other.name));
     }
     if view.is_last_primary(target) && facts.keys > 0 {
         return Ok(());
     }
-    let may_hold = |pod: &&Pod| view.facts(&pod.uid).is_none_or(|f| f.keys > 0 || view.answers(&pod.uid).is_none());
-    if let Some(other) = view.members().filter(|pod| pod.uid != target.uid && !pod.addresses.is_empty()).find(may_hold) {
-        return Err(format!("{} may hold data", other.name));
+    let fuller = |pod: &&Pod| facts.keys == 0 && view.answers(&pod.uid).is_some_and(|other| other.keys > 0);
+    if let Some(other) = others().find(fuller) {
+        return Err(format!("{} is empty and {} holds data", target.name, other.name));
     }
-    let claims = &view.observed.claims;
-    let claim = claims.iter().find(|c| c.ordinal != target.ordinal && c.node_exists != Some(false) && !answered(view, &c.workload, c.ordinal));
-    match claim {
+    let unheard = |pod: &&Pod| view.answers(&pod.uid).is_none() && !pod.addresses.is_empty() && !is_lost(pod, view);
+    if let Some(other) = others().find(unheard) {
+        return Err(format!("{} does not answer and may hold data", other.name));
+    }
+    match unasked_claims(target, view).find(|claim| u64::from(claim.ordinal) < places(target, view)) {
         None => Ok(()),
         Some(claim) => Err(format!("the claim {} may hold data", claim.name)),
     }
+}
+
+/// Whether what a pod held went with it: its process or node has ended for good, and no claim keeps anything.
+fn is_lost(pod: &Pod, view: &View<'_>) -> bool {
+    let over = matches!(pod.phase.as_str(), "Failed" | "Succeeded");
+    let ended = over || (pod.terminating_for > 0 && pod.container == ContainerState::Terminated);
+    let claimed = view.observed.claims.iter().any(|claim| claim.workload == pod.workload && claim.ordinal == pod.ordinal);
+    !claimed && (node_is_lost(pod) || ended)
+}
+
+/// Claims of other members that exist somewhere and that no answering server speaks for.
+fn unasked_claims<'a>(target: &Pod, view: &View<'a>) -> impl Iterator<Item = &'a Claim> {
+    let answered = |claim: &Claim| {
+        view.members()
+            .any(|pod| pod.workload == claim.workload && pod.ordinal == claim.ordinal && view.answers(&pod.uid).is_some())
+    };
+    let there = |claim: &&Claim| claim.node_exists != Some(false) && claim.phase != "Lost";
+    let others = |claim: &&Claim| claim.workload == target.workload && claim.ordinal != target.ordinal;
+    view.observed.claims.iter().filter(others).filter(there).filter(move |claim| !answered(claim)).collect::<Vec<_>>().into_iter()
+}
+
+/// How many places the workload has or shall have. A claim beyond them is left over from a member that was removed while the data set was
+/// whole.
+fn places(target: &Pod, view: &View<'_>) -> u64 {
+    let observed = view.observed;
+    let pods = view.members().filter(|pod| pod.workload == target.workload).map(|pod| u64::from(pod.ordinal) + 1).max();
+    let last = view.last_primary(&target.workload).map(|last| u64::from(last.ordinal) + 1);
+    let sets = observed.objects.iter().filter(|object| object.kind == "StatefulSet" && object.name == target.workload);
+    let live = sets.filter_map(|set| serde_json::from_str::<Value>(&set.status).ok()?.get("replicas")?.as_u64()).max();
+    [Some(view.wanted_members()), pods, last, live].into_iter().flatten().max().unwrap_or(u64::MAX)
 }

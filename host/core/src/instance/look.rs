@@ -11,7 +11,7 @@ use vko_wit::planning::{Desired, Phase, Plan};
 use super::gather::{line, server_conf, targets};
 use super::{Instance, LOOK_ANYWAY, Next};
 use crate::accounts::Accounts;
-use crate::adopt::lesson;
+use crate::adopt::{Setting, lesson};
 use crate::execute::{desired, labels};
 use crate::governor::{Decision, Governor};
 use crate::guard::{Circumstances, View, members_allowed};
@@ -186,7 +186,7 @@ impl<W: World> Instance<W> {
         let set = self.stateful_set();
         let members = set.as_ref().and_then(|set| set.number("/spec/replicas")).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let alone = self.objects().iter().any(|(kind, object)| *kind == Kind::ConfigMap && object.text("/data/start") == "alone");
-        match lesson(&observed, members, alone) {
+        match lesson(&observed, Setting { members, alone, at_rest: self.tracks.at_rest() }) {
             None => Ok(observed),
             Some(lesson) => {
                 tracing::info!(namespace = self.key.namespace, instance = self.key.name, ?lesson, "the ledger learns");

@@ -39,8 +39,8 @@ impl<W: World> Instance<W> {
         metrics.decisions.inc();
         for given_up in &decision.given_up {
             metrics.policies_rejected.get_or_create(&Reason { reason: given_up.reason }).inc();
-            let note = format!("policy {} {} was given up here: {}", given_up.policy.name, given_up.policy.version, given_up.message);
-            tracing::warn!(instance = self.key.name, namespace = self.key.namespace, reason = given_up.reason, note, "policy given up");
+            let note = format!("policy {} {} does not govern here: {}", given_up.policy.name, given_up.policy.version, given_up.message);
+            tracing::warn!(instance = self.key.name, namespace = self.key.namespace, reason = given_up.reason, note, "policy does not govern");
             self.shared.world.event(regarding, EventNote { reason: given_up.reason.into(), note, warning: true }).await;
         }
         if let Some((from, to)) = &decision.swapped {

@@ -182,8 +182,23 @@ fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
     })
 }
 
-/// `start-mode-mounted:<pod UID>` = alone | named: what a restart of that pod's container would read.
+/// Facts beyond the base, by key.
 fn extensions(inputs: &Inputs<'_>) -> Vec<Pair> {
+    let mut all = older_claims(inputs);
+    all.extend(mounted_modes(inputs));
+    all
+}
+
+/// `claim-before-instance` = name: claims that were there before the instance, and may hold data of an earlier one.
+fn older_claims(inputs: &Inputs<'_>) -> Vec<Pair> {
+    let created = |object: &Object| timestamp(object.text("/metadata/creationTimestamp"));
+    let Some(began) = created(inputs.valkey.unwrap_or(inputs.topology)) else { return Vec::new() };
+    let older = inputs.claims.iter().filter(|claim| created(claim).is_some_and(|at| at < began));
+    older.map(|claim| Pair { key: "claim-before-instance".into(), value: claim.name().into() }).collect()
+}
+
+/// `start-mode-mounted:<pod UID>` = alone | named: what a restart of that pod's container would read.
+fn mounted_modes(inputs: &Inputs<'_>) -> Vec<Pair> {
     let mode = inputs.objects.iter().find(|(kind, object)| *kind == Kind::ConfigMap && !object.text("/data/start").is_empty());
     let Some((_, config)) = mode else { return Vec::new() };
     let hash = crate::refresh::hash(config);

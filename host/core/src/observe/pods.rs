@@ -35,7 +35,8 @@ fn observed_pod(inputs: &Inputs<'_>, pod: &Object) -> Option<Pod> {
     let node_name = pod.text("/spec/nodeName");
     let node = inputs.nodes.iter().find(|node| node.name() == node_name);
     let state = node_state(inputs, node_name, node);
-    let ready_since = condition(pod, "Ready").filter(|c| c["status"] == "True").and_then(|c| timestamp(c["lastTransitionTime"].as_str()?));
+    let ready = condition(pod, "Ready").filter(|c| c["status"] == "True");
+    let ready_since = ready.and_then(|c| timestamp(c["lastTransitionTime"].as_str()?));
     Some(Pod {
         uid: pod.uid().into(),
         name: pod.name().into(),
@@ -49,7 +50,7 @@ fn observed_pod(inputs: &Inputs<'_>, pod: &Object) -> Option<Pod> {
         phase: pod.text("/status/phase").into(),
         waiting: waiting(pod),
         container: container(pod, state),
-        ready: ready_since.is_some() && !pod.deleting(),
+        ready: ready.is_some() && !pod.deleting(),
         ready_for: ready_since.map_or(0, |at| inputs.now.saturating_sub(at)),
         terminating_for: terminating_for(pod, inputs.now),
         restarts: container_status(pod).and_then(|c| c["restartCount"].as_u64()).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),

@@ -2,14 +2,14 @@
 //! acknowledges nothing any more.
 //!
 //! # Flow
-//! 1. REPLICAOF to nobody. 2. Read back. 3. Ask every other server that answers whether it still follows the old primary. 4. If none does,
-//! note the time in the fence's record (afterwards, since only a later time is safe).
+//! 1. REPLICAOF to nobody. 2. Read back. 3. Ask every server that answers whom it follows. 4. Note the time in the record of each fence
+//! whose primary nobody follows (afterwards, since only a later time is safe). Whom this pod followed before doesn't matter: after a crash
+//! between 1 and 4 it follows nobody already.
 
 use vko_model::info::{Info, Role};
-use vko_wit::observation::{Observed, Role as ObservedRole, Upstream};
-
 use crate::command::Command;
 use crate::execute::{ExecuteError, step::points_at};
+use crate::ledger::Fence;
 use crate::site::Site;
 use crate::world::{Target, World};
 
@@ -17,17 +17,14 @@ use crate::world::{Target, World};
 ///
 /// # Errors
 /// What the server said, or that it still follows.
-pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Result<(), ExecuteError> {
+pub async fn run<W: World>(site: &Site<W>, pod: &str) -> Result<(), ExecuteError> {
     let (name, target) = site.target(pod)?;
     site.send(pod, Command::ReplicaOfNobody { loopback: loopback(&target) }).await?;
     let info = site.look(pod).await?;
     if info.role != Some(Role::Replica) || !follows_nobody(&info) {
         return Err(ExecuteError::NotVerified(format!("{name} still follows somebody")));
     }
-    match primary_of(observed, pod) {
-        Some(primary) => note_if_last(site, &primary).await,
-        None => Ok(()),
-    }
+    note_detached(site).await
 }
 
 fn loopback(target: &Target) -> std::net::IpAddr {
@@ -38,32 +35,25 @@ fn follows_nobody(info: &Info) -> bool {
     info.primary().and_then(|address| address.ip()).is_some_and(|ip| ip.is_loopback())
 }
 
-fn primary_of(observed: &Observed, pod: &str) -> Option<String> {
-    let facts = observed.servers.iter().find(|s| s.pod == pod)?.facts.as_ref()?;
-    match &facts.role {
-        ObservedRole::Replica(link) => match &link.primary {
-            Upstream::Pod(primary) => Some(primary.clone()),
-            _ => None,
-        },
-        ObservedRole::Primary => None,
-    }
-}
-
 /// Asks everybody who answers; a silent one is the guard's business (it counts those against the fence's height).
-async fn note_if_last<W: World>(site: &Site<W>, primary: &str) -> Result<(), ExecuteError> {
-    let Ok((_, upstream)) = site.target(primary) else { return Ok(()) };
+async fn note_detached<W: World>(site: &Site<W>) -> Result<(), ExecuteError> {
+    let open = |fence: &&Fence| fence.detached_at == 0;
+    let primaries: Vec<String> = site.store.ledger().await.fences.iter().filter(open).map(|fence| fence.pod.clone()).collect();
+    if primaries.is_empty() {
+        return Ok(());
+    }
+    let mut followed = Vec::new();
     for (uid, ..) in site.all_targets() {
-        if uid != primary && site.look(&uid).await.is_ok_and(|info| points_at(&info, &upstream)) {
-            return Ok(());
+        // The newest answer may be a look's of a moment ago: only one of now counts.
+        if let Ok(info) = site.look(&uid).await {
+            let upstream = primaries.iter().filter(|primary| site.target(primary).is_ok_and(|(_, target)| points_at(&info, &target)));
+            followed.extend(upstream.cloned());
         }
     }
     let now = site.world.unix_ms();
+    let left = |fence: &Fence| fence.detached_at == 0 && primaries.contains(&fence.pod) && !followed.contains(&fence.pod);
     Ok(site
         .store
-        .change(|ledger| {
-            for fence in ledger.fences.iter_mut().filter(|f| f.pod == primary && f.detached_at == 0) {
-                fence.detached_at = now;
-            }
-        })
+        .change(|ledger| ledger.fences.iter_mut().filter(|fence| left(fence)).for_each(|fence| fence.detached_at = now))
         .await?)
 }

@@ -20,7 +20,10 @@ use crate::world::World;
 /// What the server or the API server said; or that the value read back is another one.
 pub async fn run<W: World>(site: &Site<W>, pod: &str, min_replicas: u32) -> Result<(), ExecuteError> {
     let (name, _) = site.target(pod)?;
-    let run_id = site.look(pod).await?.run_id.unwrap_or_default();
+    let run_id = site.look(pod).await?.run_id;
+    let Some(run_id) = run_id.filter(|id| !id.is_empty()) else {
+        return Err(ExecuteError::NotVerified(format!("{name} does not say which run it is in: a fence binds one run")));
+    };
     let ledger = site.store.ledger().await;
     let known = ledger.fences.iter().find(|f| f.pod == pod && f.run_id == run_id).map_or(0, |f| f.min_replicas);
     let fence = Fence {
@@ -42,7 +45,7 @@ pub async fn run<W: World>(site: &Site<W>, pod: &str, min_replicas: u32) -> Resu
 }
 
 fn put(ledger: &mut Ledger, fence: Fence) {
-    ledger.fences.retain(|f| f.pod != fence.pod);
+    ledger.drop_fence(&fence.pod);
     if fence.min_replicas > 0 {
         ledger.fences.push(fence);
     }

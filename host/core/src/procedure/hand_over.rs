@@ -8,7 +8,7 @@
 //! 3. `OK` is only "request accepted": roles are read on new connections.
 //!
 //! # Flow
-//! 1. The replica loses the fence of an earlier life. 2. FAILOVER TO. 3. Wait until the old one follows the new one and the new one is a primary.
+//! 1. The replica loses the fence of an earlier life, in the ledger first. 2. FAILOVER TO, whose answer may be lost. 3. Wait until the old one follows the new one and the new one is a primary.
 //! 4. Ledger. When the time is over: ABORT, wait for the old role, report.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::command::{Command, Reply, RoleReply};
 use crate::execute::step::{member, points_at};
 use crate::execute::ExecuteError;
 use crate::site::{DANGEROUS_DEADLINE, Site};
-use crate::world::{Target, World};
+use crate::world::{ServerError, Target, World};
 
 /// A replica acknowledges once a second, so a healthy hand-over ends within about a second; five leave room for a loaded machine and hold
 /// clients' writes back no longer than they would wait anyway.
@@ -40,9 +40,15 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver
     let new_primary = member(observed, &order.replica)?;
     let (_, replica) = site.target(&order.replica)?;
     let timeout = Duration::from_millis(order.timeout).clamp(POLL, TIMEOUT_MAX);
+    site.store.change(|ledger| ledger.drop_fence(&order.replica)).await?;
     site.send(&order.replica, no_fence()).await?;
     let command = Command::FailoverTo { ip: replica.ip, port: replica.port, timeout_ms: crate::observe::millis(timeout) };
-    site.send(&order.primary, command).await?;
+    match site.send(&order.primary, command).await {
+        Ok(_) => {}
+        // It may have been accepted: only waiting and ABORT bring a state that is known.
+        Err(ExecuteError::ServerRefused { error: ServerError::Silent(_) | ServerError::Lost(_), .. }) => {}
+        Err(error) => return Err(error),
+    }
     if finished(site, order, &replica, timeout + MARGIN).await {
         let replid = site.look(&order.replica).await.ok().and_then(|info| info.replid.map(|id| (id, info.primary_offset.unwrap_or(0))));
         let now = site.world.unix_ms();

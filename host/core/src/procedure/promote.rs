@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! 1. The ledger says `formed` and names the new primary before the server may take a write.
-//! 2. The new primary carries no fence of an earlier life, which would refuse writes until replicas are back.
+//! 2. The new primary carries no fence of an earlier life, which would refuse writes until replicas are back; the ledger forgets that fence
+//!    first.
 //!
 //! # Assumptions
 //! The guard has seen the evidence that no other primary can acknowledge writes any more.
@@ -28,6 +29,7 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Re
         .change(|ledger| {
             ledger.formed = Some(true);
             ledger.set_last_primary(member);
+            ledger.drop_fence(pod);
         })
         .await?;
     site.send(pod, no_fence()).await?;
