@@ -218,6 +218,19 @@ impl HostOperator {
         }
     }
 
+    /// Ends it in order: it releases its Lease, so that a successor acts at once.
+    ///
+    /// # Errors
+    /// It ended in another way.
+    pub fn stop(mut self) -> Result {
+        command::run(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("told to stop, the operator ended with {status}: {}", self.last_lines(20));
+        }
+        Ok(())
+    }
+
     /// How many effects it has had.
     ///
     /// # Errors

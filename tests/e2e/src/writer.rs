@@ -5,8 +5,9 @@
 //! 2. All threads have ended when [`Writer::stop`] returns.
 //!
 //! # Flow
-//! 1. Several connections write side by side, each with a pause that bounds the rate (and so the memory of the instance). 2. Now and then each
-//! reads its newest acknowledged number back, on the same Service. 3. An error ends the connection; the next one is made after a breath, as client libraries do.
+//! 1. Several connections write side by side, each with a pause that bounds the rate (and so the memory of the instance).
+//! 2. Now and then each reads its newest acknowledged number back, on the same Service.
+//! 3. An error ends the connection; the next one is made after a breath, as client libraries do.
 //! 4. [`Record::verify`] reads every acknowledged number and holds the missing ones against the published bound.
 
 use std::collections::BTreeSet;

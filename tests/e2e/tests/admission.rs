@@ -1,0 +1,77 @@
+//! Bad manifests are refused by the API server itself, with the field and the remedy; good ones are not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use vko_e2e::{Result, kubectl, operator, settings, space};
+
+/// Fewer would mean that the list was not found.
+const BAD_MIN: usize = 25;
+
+fn files(folder: &str) -> Result<Vec<(PathBuf, String)>> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(settings::manifests().join(folder))?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    paths.sort();
+    paths.into_iter().map(|path| Ok((path.clone(), fs::read_to_string(path)?))).collect()
+}
+
+/// The text after a `# key:` at the beginning of a file.
+fn header<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+}
+
+#[test]
+fn bad_manifests_are_refused_with_field_and_remedy() -> Result {
+    operator::install()?;
+    space::with("admission-bad", |namespace| {
+        let bad = files("bad")?;
+        assert!(bad.len() >= BAD_MIN, "{}", bad.len());
+        for (path, text) in bad {
+            let expected = header(&text, "expect").unwrap_or_else(|| panic!("{} has no '# expect:'", path.display()));
+            let refusal =
+                format!("{:#}", kubectl::dry_run(namespace, &text).expect_err(&format!("{} was accepted", path.display())));
+            assert!(refusal.contains(expected), "{}: {refusal}", path.display());
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn good_manifests_are_taken_and_their_changes_judged() -> Result {
+    operator::install()?;
+    space::with("admission-good", |namespace| {
+        for (path, text) in files("good")? {
+            kubectl::dry_run(namespace, &text).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
+            kubectl::apply(namespace, &text)?;
+        }
+        let mut accepted = 0;
+        for (path, text) in files("changes")? {
+            let from = header(&text, "from").unwrap_or_else(|| panic!("{} has no '# from:'", path.display()));
+            let file = path.display().to_string();
+            let target = format!("valkey/{from}");
+            let answer = kubectl::run(&[
+                "patch",
+                &target,
+                "--namespace",
+                namespace,
+                "--type=merge",
+                "--dry-run=server",
+                "--patch-file",
+                &file,
+            ]);
+            match (header(&text, "expect"), answer) {
+                (None, answer) => {
+                    answer.unwrap_or_else(|error| panic!("{file}: {error:#}"));
+                    accepted += 1;
+                }
+                (Some(expected), answer) => {
+                    let refusal = format!("{:#}", answer.expect_err(&format!("{file} was accepted")));
+                    assert!(refusal.contains(expected), "{file}: {refusal}");
+                }
+            }
+        }
+        assert!(accepted > 0, "no change was one that is accepted");
+        Ok(())
+    })
+}

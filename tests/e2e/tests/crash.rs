@@ -1,0 +1,177 @@
+//! The operator is killed after each of its effects, one run each: what it left is a legal state to start from.
+//!
+//! An effect is a write to the API server or a changing command to a server. How many there are is counted in a run without a crash. Each run has an operator of its
+//! own on this machine, for its own namespace under its own Lease; the installed one rests meanwhile.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use vko_e2e::instance::{Instance, Pod, Wanted, condition};
+use vko_e2e::operator::HostOperator;
+use vko_e2e::server::ask;
+use vko_e2e::settings::Tier;
+use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, wait};
+
+/// A successor waits out the Lease of the one that was killed.
+const RECOVERED: Duration = Duration::from_secs(240);
+/// Runs side by side: more would be measured by the machine.
+const SIDE_BY_SIDE: usize = 3;
+const KEYS: usize = 500;
+
+/// Crash points among so many effects: every fifth in the quick tier, all of them otherwise. The first and the last are always among them.
+fn points(effects: u64) -> Result<Vec<u64>> {
+    let every = if settings::tier()? == Tier::Quick { 5 } else { 1 };
+    Ok((1..=effects).filter(|n| (n - 1).is_multiple_of(every) || *n == effects).collect())
+}
+
+/// Runs a crash at each point, a few side by side, and reports all that failed.
+fn at_each_point(effects: u64, name: &str, run: impl Fn(&str, u64) -> Result + Sync) -> Result {
+    let mut failures = Vec::new();
+    for some in points(effects)?.chunks(SIDE_BY_SIDE) {
+        std::thread::scope(|scope| {
+            let run = &run;
+            let threads: Vec<_> = some.iter().map(|n| (*n, scope.spawn(move || run(&format!("crash-{name}-{n}"), *n)))).collect();
+            for (n, thread) in threads {
+                match thread.join() {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => failures.push(format!("killed after effect {n}: {error:#}")),
+                    Err(_) => failures.push(format!("killed after effect {n}: an assertion failed, see above")),
+                }
+            }
+        });
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}
+
+/// One operator, and its successor once it died.
+struct Succession {
+    namespace: String,
+    operator: HostOperator,
+    died: bool,
+}
+
+impl Succession {
+    fn start(namespace: &str, die_after: Option<u64>) -> Result<Self> {
+        Ok(Self { namespace: namespace.into(), operator: HostOperator::start(namespace, die_after)?, died: false })
+    }
+
+    /// Waits for a goal; starts the successor when it is due.
+    fn until(&mut self, what: &str, mut goal: impl FnMut() -> Result<bool>) -> Result {
+        let reached = wait::until(what, RECOVERED, || {
+            if !self.died && self.operator.has_died()? {
+                self.died = true;
+                self.operator = HostOperator::start(&self.namespace, None)?;
+            }
+            Ok(wait::Look::when(goal()?.then_some(()), || "not yet".into()))
+        });
+        reached.map_err(|error| error.context(format!("the operator said last:\n{}", self.operator.last_lines(30))))
+    }
+}
+
+fn is_ready(instance: &Instance) -> Result<bool> {
+    let valkey = instance.object()?;
+    let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
+    Ok(current && condition(&valkey, "Ready").is_some_and(|ready| ready["status"] == "True"))
+}
+
+/// The namespace is emptied while its operator still runs.
+fn in_space(namespace: &str, test: impl FnOnce(&str) -> Result<Succession>) -> Result {
+    let mut last = None;
+    space::with(namespace, |namespace| {
+        last = Some(test(namespace)?);
+        Ok(())
+    })
+}
+
+#[test]
+fn killed_after_each_effect_of_a_creation() -> Result {
+    if !bed::is_here() {
+        return skipped("runs operators on this machine");
+    }
+    operator::install()?;
+    operator::stop()?;
+    let mut effects = 0;
+    let tested = in_space("crash-creation", |namespace| {
+        let succession = creation(namespace, None)?;
+        effects = u64::try_from(succession.operator.effects()?)?;
+        Ok(succession)
+    })
+    .and_then(|()| {
+        figure("crash: effects of a creation", effects);
+        assert!(effects > 10, "a creation has more effects than {effects}");
+        at_each_point(effects, "creation", |namespace, n| in_space(namespace, |namespace| creation(namespace, Some(n))))
+    });
+    operator::start()?;
+    tested
+}
+
+fn creation(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
+    let mut succession = Succession::start(namespace, die_after)?;
+    let instance = Instance::apply(namespace, "x", &Wanted::default())?;
+    succession.until("the instance to become Ready", || is_ready(&instance))?;
+    instance.primary()?;
+    assert_eq!(instance.pods()?.iter().map(|pod| pod.restarts).sum::<u64>(), 0, "no server was restarted");
+    assert_eq!(instance.writer()?.ask::<String>(&["SET", "a", "b"])?, "OK");
+    Ok(succession)
+}
+
+#[test]
+fn killed_after_each_effect_of_a_promotion() -> Result {
+    if !bed::is_here() {
+        return skipped("runs operators on this machine");
+    }
+    operator::install()?;
+    operator::stop()?;
+    let mut effects = 0;
+    let tested = in_space("crash-promotion", |namespace| {
+        let succession = promotion(namespace, None)?;
+        effects = u64::try_from(succession.operator.effects()?)?;
+        Ok(succession)
+    })
+    .and_then(|()| {
+        figure("crash: effects of a promotion", effects);
+        assert!(effects > 2, "a promotion has more effects than {effects}");
+        at_each_point(effects, "promotion", |namespace, n| in_space(namespace, |namespace| promotion(namespace, Some(n))))
+    });
+    operator::start()?;
+    tested
+}
+
+fn promotion(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
+    let mut first = Succession::start(namespace, None)?;
+    let instance = Instance::apply(namespace, "x", &Wanted::default())?;
+    first.until("the instance to become Ready", || is_ready(&instance))?;
+    first.operator.stop()?;
+    let mut connection = instance.writer()?.connect()?;
+    for key in 0..KEYS {
+        assert_eq!(ask::<String>(&mut connection, &["SET", &format!("key:{key}"), &key.to_string()])?, "OK");
+    }
+    let primary = instance.primary()?;
+    wait_replicated(&instance, &primary)?;
+    let mut succession = Succession::start(namespace, die_after)?;
+    led(namespace)?;
+    bed::processes(&primary.uid, "valkey-server")?.into_iter().try_for_each(bed::kill)?;
+    succession.until("another primary and Ready", || Ok(instance.primary()?.uid != primary.uid && is_ready(&instance)?))?;
+    assert_eq!(instance.writer()?.ask::<usize>(&["DBSIZE"])?, KEYS);
+    Ok(succession)
+}
+
+/// What was written before the fault is on all members, so that none of it may be missing after it.
+fn wait_replicated(instance: &Instance, primary: &Pod) -> Result {
+    let login = instance.at(primary, "default")?;
+    wait::until("both replicas to have everything", Duration::from_secs(10), || {
+        let replicas: u64 = login.ask(&["WAIT", "2", "500"])?;
+        Ok(wait::Look::when((replicas == 2).then_some(()), || format!("{replicas} have")))
+    })
+}
+
+/// Waits until the new operator acts.
+fn led(namespace: &str) -> Result {
+    let fields = format!("metadata.name={}", operator::NAME);
+    let watched = kubectl::named(namespace, "leases", &fields);
+    kubectl::watch_until("the Lease to be held", watched, Duration::from_secs(60), |_, lease| {
+        lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty())
+    })?;
+    Ok(())
+}

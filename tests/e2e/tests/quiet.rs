@@ -1,0 +1,92 @@
+//! A quiet instance costs nothing: no request but watches and the Lease, no probe but the light one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use vko_e2e::instance::{Instance, Wanted};
+use vko_e2e::observe::{Requests, mark, requests};
+use vko_e2e::server::client_field;
+use vko_e2e::{Result, bed, figure, operator, skipped, space, wait};
+
+const QUIET: Duration = Duration::from_secs(120);
+/// One each 5 s, the one at each end, and one for the clock's grain.
+const PROBES_MAX: u64 = 26;
+
+#[test]
+fn two_minutes_without_a_request_and_with_light_probes_alone() -> Result {
+    if !bed::is_here() {
+        return skipped("needs the audit log");
+    }
+    operator::install()?;
+    space::with("quiet", |namespace| {
+        let instance = Instance::create(namespace, "x", &Wanted::default())?;
+        wait_until_quiet()?;
+        let since = mark()?;
+        let before = sessions(&instance)?;
+        // The subject itself: time in which nothing may happen.
+        std::thread::sleep(QUIET);
+        let after = sessions(&instance)?;
+        let made = requests(&since, operator::USER)?;
+        figure("quiet: requests of the operator in 2 minutes", made.iter().map(|row| row.count).sum::<u64>());
+        let noise: Vec<Requests> = made.into_iter().filter(|row| !is_allowed(row)).collect();
+        assert_eq!(noise, []);
+        the_same_connections_with_few_commands(&before, &after);
+        figure("quiet: memory of the acting operator, KiB", resident_kib(&operator::leader()?)?);
+        Ok(())
+    })
+}
+
+/// Watches, and the Lease: renewed by who holds it, read by who waits for it.
+fn is_allowed(row: &Requests) -> bool {
+    row.verb == "watch" || (row.resource == "leases" && ["get", "update"].contains(&row.verb.as_str()))
+}
+
+/// What became Ready may still have a last write on its way.
+fn wait_until_quiet() -> Result {
+    wait::until("five seconds without a request", Duration::from_secs(90), || {
+        let since = mark()?;
+        std::thread::sleep(Duration::from_secs(5));
+        let noise: Vec<Requests> = requests(&since, operator::USER)?.into_iter().filter(|row| !is_allowed(row)).collect();
+        Ok(wait::Look::when(noise.is_empty().then_some(()), || format!("{noise:?}")))
+    })
+}
+
+/// The operator's sessions by pod: connection id and commands so far.
+fn sessions(instance: &Instance) -> Result<BTreeMap<String, Vec<(String, u64)>>> {
+    let mut sessions = BTreeMap::new();
+    for pod in instance.pods()? {
+        let clients: String = instance.at(&pod, "default")?.ask(&["CLIENT", "LIST"])?;
+        let own = clients.lines().filter(|line| client_field(line, "user") == Some("operator"));
+        let facts = own.map(|line| {
+            let field = |name| client_field(line, name).unwrap_or_else(|| panic!("no {name} in {line}"));
+            (field("id").to_owned(), field("tot-cmds").parse().expect("a number"))
+        });
+        sessions.insert(pod.name, facts.collect());
+    }
+    Ok(sessions)
+}
+
+fn the_same_connections_with_few_commands(
+    before: &BTreeMap<String, Vec<(String, u64)>>,
+    after: &BTreeMap<String, Vec<(String, u64)>>,
+) {
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    for (pod, then) in before {
+        let (then, now) = (then.as_slice(), after[pod].as_slice());
+        let ([(id_then, commands_then)], [(id_now, commands_now)]) = (then, now) else { panic!("{pod}: {then:?}, then {now:?}") };
+        assert_eq!(id_then, id_now, "{pod}");
+        let probes = commands_now - commands_then;
+        figure(&format!("quiet: light probes of {pod}"), probes);
+        assert!((1..=PROBES_MAX).contains(&probes), "{pod}: {probes}");
+    }
+}
+
+fn resident_kib(pod: &Value) -> Result<String> {
+    let uid = pod["metadata"]["uid"].as_str().expect("a pod has a UID");
+    let process = bed::processes(uid, "valkey-operator")?.pop().expect("the operator runs");
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    Ok(line.trim().trim_end_matches(" kB").to_owned())
+}

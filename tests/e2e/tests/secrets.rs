@@ -1,0 +1,98 @@
+//! Passwords are in Secrets and nowhere else. A planted one shows that the search finds what it looks for.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use vko_e2e::instance::{Instance, Wanted};
+use vko_e2e::search::{Findings, Needle, logs, objects, processes};
+use vko_e2e::{Result, bed, kubectl, operator, skipped, space};
+
+const ACCOUNTS: [&str; 5] = ["default", "hook", "operator", "probe", "replication"];
+/// Where Secrets are mounted in a member's pod, and the operator's own token.
+const SECRET_FOLDERS: [&str; 2] = ["/etc/valkey-accounts", "/var/run/secrets"];
+/// Of all four forms different ones.
+const PLANTED: &str = "pl+an/\"ted pass\\word%";
+
+#[test]
+fn no_password_outside_the_secrets() -> Result {
+    if !bed::is_here() {
+        return skipped("looks into processes of nodes");
+    }
+    operator::install()?;
+    space::with("secrets", |namespace| {
+        let instance = Instance::create(namespace, "x", &Wanted { claims: true, ..Wanted::default() })?;
+        // Something happens, so that events, hooks and logs have a chance to tell.
+        kubectl::run(&["delete", "pod", &instance.primary()?.name, "--namespace", namespace])?;
+        instance.wait_settled(3)?;
+        let mut needles: Vec<Needle> =
+            ACCOUNTS.iter().map(|account| Ok(Needle::new(account, &instance.password(account)?))).collect::<Result<_>>()?;
+        assert_eq!(search(&instance, &needles)?, Findings::default());
+        needles.push(Needle::new("nobody", PLANTED));
+        let places = plant(&instance)?;
+        let found = search(&instance, &needles)?;
+        for place in &places {
+            assert!(found.0.iter().any(|finding| finding.starts_with(place)), "not found in {place}: {found:?}");
+        }
+        assert!(found.0.iter().all(|finding| finding.ends_with("nobody")), "{found:?}");
+        Ok(())
+    })
+}
+
+fn search(instance: &Instance, needles: &[Needle]) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for namespace in [instance.namespace.as_str(), operator::NAME] {
+        objects(&mut findings, needles, namespace)?;
+        logs(&mut findings, needles, namespace)?;
+    }
+    for pod in instance.pod_objects()?.iter().chain(&operator::pods()?) {
+        let looked_at = processes(&mut findings, needles, pod, &SECRET_FOLDERS)?;
+        assert!(looked_at > 0, "no process of {} was seen", operator::name(pod));
+    }
+    Ok(findings)
+}
+
+/// Puts the planted password where it must be found, in each form and at each kind of place.
+fn plant(instance: &Instance) -> Result<Vec<String>> {
+    let namespace = &instance.namespace;
+    let url: String = PLANTED
+        .bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect();
+    let forms = [
+        ("raw", PLANTED.to_owned()),
+        ("base64", STANDARD.encode(format!("a{PLANTED}b"))),
+        ("url", url),
+        ("json", json!({"a": PLANTED}).to_string()),
+    ];
+    let mut places = Vec::new();
+    for (name, text) in forms {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}});
+        kubectl::apply(namespace, &map.to_string())?;
+        places.push(format!("ConfigMap {namespace}/{name}"));
+    }
+    let primary = instance.primary()?;
+    kubectl::patch(namespace, &format!("pod/{}", primary.name), &json!({"metadata": {"annotations": {"planted": PLANTED}}}))?;
+    places.push(format!("Pod {namespace}/{}", primary.name));
+    // A process with it among its arguments and in its environment, a file of a volume, and an open one.
+    let script = "echo \"$2\" > /data/planted; exec 9</data/planted; sleep 600; :";
+    let args = [
+        "exec",
+        &primary.name,
+        "--namespace",
+        namespace,
+        "--container=valkey",
+        "--",
+        "env",
+        &format!("PLANTED={PLANTED}"),
+        "sh",
+        "-c",
+    ];
+    let background = format!("({script}) </dev/null >/dev/null 2>&1 &");
+    kubectl::run(&args.into_iter().chain([background.as_str(), "sh", "", PLANTED]).collect::<Vec<_>>())?;
+    places.extend(
+        ["cmdline of", "environ of", "file /data/planted", "open file /data/planted"]
+            .map(|place| format!("{}: {place}", primary.name)),
+    );
+    Ok(places)
+}
