@@ -22,6 +22,10 @@ pub fn classify(kind: Kind, error: &kube::Error, deadline: Duration) -> ApiError
     }
 }
 
+/// How the API server begins its word on an apply with an unknown field or a value of the wrong type. It sends it with code 500 and
+/// without a reason, though sending it again won't help.
+const TYPED_PATCH: &str = "failed to create typed patch object";
+
 /// Sorts a `Status` by its reason, and where that is none of the known ones by its code.
 pub fn by_status(kind: Kind, status: &Status, deadline: Duration) -> ApiError {
     let text = || text(kind, status);
@@ -34,6 +38,7 @@ pub fn by_status(kind: Kind, status: &Status, deadline: Duration) -> ApiError {
         (_, 401 | 403) => ApiError::Forbidden(text()),
         (_, 429) => ApiError::TooManyRequests(text()),
         (_, 400..=499) => ApiError::Invalid(text()),
+        (_, 500) if status.message.starts_with(TYPED_PATCH) => ApiError::Invalid(text()),
         _ => ApiError::Unavailable(text()),
     }
 }
@@ -113,6 +118,16 @@ mod tests {
         ] {
             assert_eq!(by_status(Kind::Pod, &status(code, reason), DEADLINE), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn an_apply_that_can_not_be_typed_is_invalid() {
+        let mut untyped = status(500, "");
+        untyped.message =
+            "failed to create typed patch object (n/a; /v1, Kind=Service): .spec.x: field not declared in schema".to_owned();
+        assert!(matches!(by_status(Kind::Service, &untyped, DEADLINE), ApiError::Invalid(text) if text == untyped.message));
+        let ApiError::Invalid(text) = by_status(Kind::Secret, &untyped, DEADLINE) else { panic!() };
+        assert!(!text.contains("spec.x"), "withheld for a Secret: {text}");
     }
 
     #[test]

@@ -17,15 +17,15 @@ use vko_kube::{KubeWorld, Options};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The world under test, and somebody else with a client of their own.
-pub struct Bed {
-    pub world: KubeWorld,
-    pub other: Client,
-    pub namespace: String,
+pub(crate) struct Bed {
+    pub(crate) world: KubeWorld,
+    pub(crate) other: Client,
+    pub(crate) namespace: String,
 }
 
 impl Bed {
     /// Connects, with a fresh namespace for this test.
-    pub async fn new(test: &str) -> Self {
+    pub(crate) async fn new(test: &str) -> Self {
         let config = Config::infer().await.expect("KUBECONFIG names the API server to test against; './dev up' brings one");
         let other = Client::try_from(config).unwrap();
         for crd in vko_api::crd::crds() {
@@ -48,7 +48,7 @@ impl Bed {
     }
 
     /// An object of ours in the test's namespace.
-    pub fn object(&self, kind: Kind, name: &str, rest: Value) -> Value {
+    pub(crate) fn object(&self, kind: Kind, name: &str, rest: Value) -> Value {
         let mut object = rest;
         object["apiVersion"] = json!(kind.api_version());
         object["kind"] = json!(kind.name());
@@ -59,23 +59,23 @@ impl Bed {
         object
     }
 
-    pub fn id(&self, kind: Kind, name: &str) -> ObjectId {
+    pub(crate) fn id(&self, kind: Kind, name: &str) -> ObjectId {
         ObjectId::new(kind, &self.namespace, name)
     }
 
     /// Path of a collection in the test's namespace.
-    pub fn path(&self, root: &str, plural: &str) -> String {
+    pub(crate) fn path(&self, root: &str, plural: &str) -> String {
         format!("/{root}/namespaces/{}/{plural}", self.namespace)
     }
 
     /// Somebody else's merge patch.
-    pub async fn patch(&self, collection: &str, name: &str, patch: &Value) -> Object {
+    pub(crate) async fn patch(&self, collection: &str, name: &str, patch: &Value) -> Object {
         let request = Request::new(collection).patch(name, &PatchParams::default(), &Patch::Merge(patch)).unwrap();
         Object::new(self.other.request(request).await.unwrap())
     }
 
     /// Waits until the cache looks as expected, looking again at each change.
-    pub async fn until<T>(&self, what: &str, look: impl Fn(&KubeWorld) -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&KubeWorld) -> Option<T>) -> T {
         let mut changes = self.world.changes();
         let wait = async {
             loop {
@@ -104,7 +104,7 @@ async fn connected(options: &Options) -> KubeWorld {
 }
 
 /// The next change; after lagging, any.
-pub async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Change> {
+pub(crate) async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Change> {
     match changes.recv().await {
         Ok(change) => Some(change),
         Err(RecvError::Lagged(_)) => None,
@@ -113,21 +113,21 @@ pub async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Change> {
 }
 
 /// Fails instead of hanging.
-pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn bounded<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("no end within two minutes")
 }
 
-pub async fn apply_raw(client: &Client, collection: &str, object: &Value) -> Value {
+pub(crate) async fn apply_raw(client: &Client, collection: &str, object: &Value) -> Value {
     let name = object["metadata"]["name"].as_str().unwrap();
     let params = PatchParams::apply("test").force();
     client.request(Request::new(collection).patch(name, &params, &Patch::Apply(object)).unwrap()).await.unwrap()
 }
 
-pub async fn create_raw(client: &Client, collection: &str, object: &Value) -> Value {
+pub(crate) async fn create_raw(client: &Client, collection: &str, object: &Value) -> Value {
     let body = serde_json::to_vec(object).unwrap();
     client.request(Request::new(collection).create(&PostParams::default(), body).unwrap()).await.unwrap()
 }
 
-pub async fn get_raw(client: &Client, path: &str, name: &str) -> Value {
+pub(crate) async fn get_raw(client: &Client, path: &str, name: &str) -> Value {
     client.request(Request::new(path).get(name, &Default::default()).unwrap()).await.unwrap()
 }
