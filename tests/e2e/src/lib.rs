@@ -26,6 +26,7 @@ pub mod search;
 pub mod server;
 pub mod settings;
 pub mod space;
+pub mod strike;
 pub mod wait;
 pub mod writer;
 

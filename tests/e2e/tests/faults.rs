@@ -3,40 +3,13 @@
 
 use std::time::Duration;
 
-use vko_e2e::instance::{Instance, Pod, Wanted, condition};
+use vko_e2e::instance::{Wanted, condition};
 use vko_e2e::losses::{Bound, bound};
-use vko_e2e::writer::Writer;
-use vko_e2e::{Result, bed, kubectl, observe, operator, settings, skipped, space};
-
-/// Acknowledged writes before and after a fault: about two seconds each.
-const SOME: usize = 2000;
-
-/// One run: an instance whose members are on different nodes, a client, a fault, and what was promised is checked. `strike` returns when the fault is
-/// over.
-fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
-    let namespace = format!("fault-{fault}-{}", wanted.version.replace('.', ""));
-    space::with(&namespace, |namespace| {
-        let instance = Instance::create(namespace, "x", wanted)?;
-        instance.wait_writable()?;
-        let writer = Writer::start(&instance.writer()?);
-        writer.wait_acks(SOME)?;
-        strike(&instance, &instance.primary()?, &writer)?;
-        writer.wait_acks(SOME)?;
-        let record = writer.stop()?;
-        instance.wait_settled(wanted.members as usize)?;
-        record.verify(&instance.writer()?, fault, bound(fault)?)
-    })
-}
+use vko_e2e::strike::{SOME, kill_server, under_writes};
+use vko_e2e::{Result, bed, kubectl, observe, operator, settings, skipped};
 
 fn three(version: &'static str) -> Wanted {
     Wanted { version, apart: true, ..Wanted::default() }
-}
-
-/// Kills the server's process in a pod, as running out of memory would.
-fn kill_server(pod: &Pod) -> Result {
-    let processes = bed::processes(&pod.uid, "valkey-server")?;
-    assert!(!processes.is_empty(), "no server runs in {pod:?}");
-    processes.into_iter().try_for_each(bed::kill)
 }
 
 fn delete_pod(namespace: &str, pod: &str, grace_seconds: Option<u32>) -> Result {

@@ -1,0 +1,48 @@
+//! A fault under load: an instance, a client that writes, something that happens, and what the client was promised held against the published bound.
+
+use anyhow::ensure;
+
+use crate::instance::{Instance, Pod, Wanted};
+use crate::losses::bound;
+use crate::writer::Writer;
+use crate::{Result, bed, space};
+
+/// Acknowledged writes before and after a fault: about two seconds each.
+pub const SOME: usize = 2000;
+
+/// One run in a namespace of its own. `strike` gets the instance, its primary and the client; when it returns the fault is over.
+///
+/// # Errors
+/// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid (too few writes).
+pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
+    let namespace = format!("fault-{fault}-{}", wanted.version.replace('.', ""));
+    space::with(&namespace, |namespace| {
+        let instance = Instance::create(namespace, "x", wanted)?;
+        instance.wait_writable()?;
+        on(&instance, wanted.members as usize, fault, strike)
+    })
+}
+
+/// The same on an instance that is there.
+///
+/// # Errors
+/// As [`under_writes`].
+pub fn on(instance: &Instance, members: usize, fault: &str, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
+    let writer = Writer::start(&instance.writer()?);
+    writer.wait_acks(SOME)?;
+    strike(instance, &instance.primary()?, &writer)?;
+    writer.wait_acks(SOME)?;
+    let record = writer.stop()?;
+    instance.wait_settled(members)?;
+    record.verify(&instance.writer()?, fault, bound(fault)?)
+}
+
+/// Kills the server's process in a pod, as running out of memory would.
+///
+/// # Errors
+/// There is none.
+pub fn kill_server(pod: &Pod) -> Result {
+    let processes = bed::processes(&pod.uid, "valkey-server")?;
+    ensure!(!processes.is_empty(), "no server runs in {pod:?}");
+    processes.into_iter().try_for_each(bed::kill)
+}
