@@ -132,3 +132,6 @@ fn password(object: &Object) -> Option<Secret> {
     let text = String::from_utf8(bytes.0).ok()?;
     (!text.is_empty() && !text.chars().any(char::is_control)).then(|| Secret::new(text))
 }
+
+#[cfg(test)]
+mod tests;

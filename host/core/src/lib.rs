@@ -30,4 +30,6 @@ pub mod secret;
 pub mod settings;
 pub mod site;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod world;

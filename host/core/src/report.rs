@@ -228,3 +228,6 @@ fn truth_of(text: &str) -> Truth {
         _ => Truth::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -151,3 +151,6 @@ fn newer(a: &Object, b: &Object) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,3 +83,6 @@ fn id_of(object: &Value) -> Option<ObjectId> {
     let kind = Kind::from_name(object["kind"].as_str()?)?;
     Some(ObjectId::new(kind, object["metadata"]["namespace"].as_str()?, object["metadata"]["name"].as_str()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,3 +83,6 @@ fn patch(change: &Change) -> Value {
     let reader = if change.reader { json!("true") } else { Value::Null };
     json!({"metadata": {"uid": change.uid, "labels": {names::ROLE: change.role, names::READER: reader}}})
 }
+
+#[cfg(test)]
+mod tests;

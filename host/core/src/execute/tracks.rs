@@ -104,3 +104,6 @@ fn outcome(result: &Result<(), ExecuteError>) -> OutcomeKind {
         Err(error) => OutcomeKind::Failed(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

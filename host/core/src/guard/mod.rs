@@ -24,7 +24,7 @@ mod stale;
 mod writers;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -349,7 +349,15 @@ impl<W: World> Instance<W> {
             pod: pod.uid.clone(),
             claim: claims.get(&(pod.workload.as_str(), pod.ordinal)).map(|uid| (*uid).to_owned()).unwrap_or_default(),
         };
-        let members: Vec<Member> = observed.pods.iter().map(member).collect();
+        let mut members: Vec<Member> = observed.pods.iter().map(member).collect();
+        // A removed member stays on record until its claim is gone: only recorded claims may be deleted.
+        let claimed = |known: &Member| observed.claims.iter().any(|claim| claim.uid == known.claim);
+        let left: Vec<Member> = site.store.ledger().await.members.into_iter().filter(claimed).collect();
+        for known in left {
+            if !members.iter().any(|m| m.workload == known.workload && m.ordinal == known.ordinal) {
+                members.push(known);
+            }
+        }
         let versions: Vec<_> = observed.servers.iter().filter_map(|s| s.facts.as_ref()).map(|f| f.version).collect();
         let finished = versions.first().filter(|first| versions.iter().all(|v| v == *first)).map(|v| format!("{}.{}.{}", v.major, v.minor, v.patch));
         Ok(site

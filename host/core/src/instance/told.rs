@@ -48,6 +48,9 @@ impl<W: World> Instance<W> {
             let note = format!("{} {} took over from {} {}", to.name, to.version, from.name, from.version);
             self.shared.world.event(regarding, EventNote { reason: "PolicySwapped".into(), note, warning: false }).await;
         }
+        for loss in losses(decision) {
+            self.shared.world.event(regarding, EventNote { reason: "DataLost".into(), note: loss, warning: true }).await;
+        }
         for refusal in &decision.guarded.refusals {
             metrics.refusals.get_or_create(&Reason { reason: refusal.name }).inc();
             let note = format!("rule {}: {} of {} was refused: {}", refusal.rule, refusal.operation, refusal.subject, refusal.why);
@@ -90,6 +93,12 @@ impl<W: World> Instance<W> {
             self.shared.world.event(regarding, EventNote { reason, note, warning: status != "True" }).await;
         }
     }
+}
+
+/// What a plan says is lost. An event and no condition: it happened, and nothing makes it unhappen.
+fn losses(decision: &Decision) -> Vec<String> {
+    let conditions = decision.plan.iter().flat_map(|plan| &plan.status.conditions);
+    conditions.filter(|c| c.kind == "DataLost" && c.state == vko_wit::planning::Truth::Yes).map(|c| c.message.clone()).collect()
 }
 
 /// Steps that people want to hear of.

@@ -29,3 +29,6 @@ pub fn cut_off(observed: &Observed) -> CutOff {
         CutOff::No
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ mod servers;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use vko_api::names;
 use vko_wit::common::{Architecture, Pair};
 use vko_wit::observation::{Claim, Environment, Instance, IpFamily, Job, Object as ObservedObject, Observed, Outcome};
@@ -109,7 +109,8 @@ fn instance(inputs: &Inputs<'_>) -> Instance {
         kind: Kind::Failover.name().into(),
         spec: topology.0.get("spec").unwrap_or(&Value::Null).to_string(),
         annotations: annotations(person),
-        status: topology.0.pointer("/status/details").unwrap_or(&Value::Null).to_string(),
+        // The part of it that policies write; the rest is the host's.
+        status: topology.0.pointer("/status/nodes").map_or(Value::Null, |nodes| json!({ "nodes": nodes })).to_string(),
         deleting: topology.deleting(),
         paused: false,
         consents: consents(person, inputs.ledger),
@@ -186,7 +187,17 @@ fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
 fn extensions(inputs: &Inputs<'_>) -> Vec<Pair> {
     let mut all = older_claims(inputs);
     all.extend(mounted_modes(inputs));
+    all.extend(workload_members(inputs));
     all
+}
+
+/// `workload-members:<workload>` = how many members its StatefulSet has, which pods that are being replaced don't show.
+fn workload_members(inputs: &Inputs<'_>) -> impl Iterator<Item = Pair> {
+    let sets = inputs.objects.iter().filter(|(kind, _)| *kind == Kind::StatefulSet);
+    sets.filter_map(|(_, set)| {
+        let members = set.number("/spec/replicas")?;
+        Some(Pair { key: format!("workload-members:{}", set.name()), value: members.to_string() })
+    })
 }
 
 /// `claim-before-instance` = name: claims that were there before the instance, and may hold data of an earlier one.
@@ -223,3 +234,6 @@ pub(crate) fn timestamp(text: &str) -> Option<UnixMs> {
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

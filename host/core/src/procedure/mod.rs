@@ -4,3 +4,6 @@ pub mod detach;
 pub mod fence;
 pub mod hand_over;
 pub mod promote;
+
+#[cfg(test)]
+mod tests;

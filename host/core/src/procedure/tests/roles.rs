@@ -1,0 +1,142 @@
+//! Promotion and hand-over: what is done, in which order, and what is verified.
+
+use super::{hand_over, run, run_step};
+use crate::execute::ExecuteError;
+use crate::guard::testing::{by_consent, promote, step, uid};
+use crate::lease::{Elector, LeaseOptions};
+use crate::testing::{FakeWorld, mk_site, mk_site_in};
+use crate::world::ApiError;
+use std::sync::Arc;
+use vko_wit::planning::{Expectation, Known};
+
+#[tokio::test]
+async fn a_promotion_is_in_the_ledger_before_the_server_may_take_a_write() {
+    let (world, site) = mk_site(3);
+    run(&site, promote(1)).await.unwrap();
+    assert_eq!(world.effects(), ["status x", "rfr-x-1: config-set", "rfr-x-1: replicaof-no-one", "status x"]);
+    let ledger = site.store.ledger().await;
+    assert!(ledger.is_last_primary("rfr-x", 1));
+    assert_eq!(ledger.lineages[0].replid, "h-of-rfr-x-1");
+}
+
+#[tokio::test]
+async fn without_the_ledger_nobody_is_promoted() {
+    let (world, site) = mk_site(3);
+    world.state().refusals.push(("status".into(), ApiError::Unavailable("away".into())));
+    assert!(matches!(run(&site, promote(1)).await, Err(ExecuteError::LedgerNotWritten(_))));
+    assert_eq!(world.effects(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_role_that_is_not_seen_is_not_reported() {
+    let (world, site) = mk_site(3);
+    world.change(&uid(1), |server| server.ignores.push("replicaof-no-one"));
+    assert!(matches!(run(&site, promote(1)).await, Err(ExecuteError::NotVerified(_))));
+}
+
+#[tokio::test]
+async fn a_hand_over_ends_with_both_roles_seen() {
+    let (world, site) = mk_site(3);
+    run(&site, hand_over()).await.unwrap();
+    assert_eq!(world.effects(), ["rfr-x-1: config-set", "rfr-x-0: failover-to", "status x"]);
+    assert!(world.server(&uid(1)).is_primary() && !world.server(&uid(0)).is_primary());
+    assert!(site.store.ledger().await.is_last_primary("rfr-x", 1));
+}
+
+#[tokio::test]
+async fn a_hand_over_that_stands_still_is_taken_back() {
+    for answers_lost in [false, true] {
+        let (world, site) = mk_site(3);
+        world.change(&uid(0), |server| {
+            server.stuck = true;
+            if answers_lost {
+                server.answers_lost.push("failover-to");
+            }
+        });
+        let error = run(&site, hand_over()).await.unwrap_err();
+        assert!(error.to_string().contains("was aborted; it is primary again"), "{error}");
+        assert_eq!(world.effects(), ["rfr-x-1: config-set", "rfr-x-0: failover-to", "rfr-x-0: failover-abort"]);
+        assert!(world.server(&uid(0)).is_primary(), "never without a primary for longer than the time-out");
+        assert!(site.store.ledger().await.is_last_primary("rfr-x", 0));
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_of_a_hand_over_that_worked_is_no_failure() {
+    let (world, site) = mk_site(3);
+    world.change(&uid(0), |server| server.answers_lost.push("failover-to"));
+    run(&site, hand_over()).await.unwrap();
+    assert!(site.store.ledger().await.is_last_primary("rfr-x", 1));
+}
+
+#[tokio::test]
+async fn a_refused_hand_over_changes_nothing() {
+    let (world, site) = mk_site(3);
+    world.change(&uid(0), |server| server.upstream = Some("10.0.0.9".parse().unwrap()));
+    assert!(matches!(run(&site, hand_over()).await, Err(ExecuteError::ServerRefused { .. })));
+    assert!(site.store.ledger().await.is_last_primary("rfr-x", 0));
+}
+
+#[tokio::test]
+async fn the_fence_of_an_earlier_life_goes_with_a_new_role() {
+    for operation in [hand_over(), promote(1)] {
+        let (world, site) = mk_site(3);
+        site.store
+            .change(|ledger| {
+                ledger.fences.push(crate::ledger::Fence {
+                    pod: uid(1),
+                    run_id: "run-rfr-x-1".into(),
+                    min_replicas: 1,
+                    detached_at: 5,
+                    ..Default::default()
+                })
+            })
+            .await
+            .unwrap();
+        world.change(&uid(1), |server| drop(server.config.insert("min-replicas-to-write".into(), "1".into())));
+        run(&site, operation.clone()).await.unwrap();
+        assert!(
+            site.store.ledger().await.fences.is_empty(),
+            "{operation:?}: a record would permit to replace it while it writes"
+        );
+        assert_eq!(world.server(&uid(1)).fence(), 0, "{operation:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_may_be_sent_without_the_lease_while_cut_off_or_against_an_expectation() {
+    let operations =
+        || [promote(1), hand_over(), crate::guard::testing::follow(1, 0), crate::guard::testing::evict(1), super::fence(1)];
+    for operation in operations() {
+        let world = Arc::new(FakeWorld::default());
+        let options = LeaseOptions { namespace: "valkey-system".into(), name: "l".into(), identity: "me".into() };
+        let (_elector, lease) = Elector::new(world.clone(), options);
+        let site = mk_site_in(&world, 3, lease, true);
+        assert_eq!(run(&site, operation.clone()).await.unwrap_err().reason(), "LeaseTooShort", "{operation:?}");
+        assert_eq!(world.effects(), Vec::<String>::new(), "{operation:?} without the Lease");
+
+        let (world, site) = mk_site(3);
+        site.set_cut_off(true);
+        assert_eq!(run(&site, operation.clone()).await.unwrap_err().reason(), "OperatorCutOff", "{operation:?}");
+        assert_eq!(world.effects(), Vec::<String>::new(), "{operation:?} while cut off");
+
+        let (world, site) = mk_site(3);
+        let mut step = step(operation.clone());
+        step.expects.push(Expectation::RunId(Known { pod: uid(1), value: "another".into() }));
+        assert_eq!(run_step(&site, &step).await.unwrap_err().reason(), "ExpectationFailed", "{operation:?}");
+        assert_eq!(world.effects(), Vec::<String>::new(), "{operation:?} against its expectation");
+    }
+}
+
+#[tokio::test]
+async fn a_consent_is_used_up_by_what_is_done_and_not_by_what_is_dropped() {
+    let (world, site) = mk_site(3);
+    let mut wanted = by_consent(promote(1), "promote-data-loss:rfr-x-1:1");
+    wanted.expects.push(Expectation::RunId(Known { pod: uid(1), value: "another".into() }));
+    run_step(&site, &wanted).await.unwrap_err();
+    assert!(site.store.ledger().await.consents_used.is_empty());
+    wanted.expects.clear();
+    run_step(&site, &wanted).await.unwrap();
+    assert_eq!(site.store.ledger().await.consents_used, ["promote-data-loss:rfr-x-1:1"]);
+    assert_eq!(world.effects()[..2], ["status x", "status x"], "the consent, then the role, both before any command");
+}

@@ -1,0 +1,213 @@
+//! Conditions and phases, out of what is known at one look.
+
+use serde_json::{Value, json};
+use vko_api::conditions::ConditionType;
+use vko_wit::common::Architecture;
+use vko_wit::planning::{Blocked, Condition, Phase, Truth};
+
+use super::{HostFacts, topology_status, valkey_status};
+use crate::governor::Decision;
+use crate::guard::testing::mk_plan;
+use crate::guard::{Guarded, Refusal};
+use crate::object::Object;
+use crate::observe::CutOff;
+use crate::policy::PolicyInfo;
+
+const NOW: u64 = 1_800_000_000_000;
+
+/// A decision of a policy that says: ready.
+fn ready() -> Decision {
+    let mut plan = mk_plan(Vec::new());
+    plan.status.phase = Phase::Ready;
+    plan.status.details = r#"{"nodes":[{"name":"rfr-x-0"}]}"#.into();
+    let condition =
+        |kind: &str, state| Condition { kind: kind.into(), state, reason: "AsDeclared".into(), message: String::new() };
+    plan.status.conditions =
+        vec![condition("Ready", Truth::Yes), condition("Progressing", Truth::No), condition("FromTheFuture", Truth::Yes)];
+    Decision { plan: Some(plan), guarded: Guarded::default(), policy: policy(), hold: None, given_up: Vec::new(), swapped: None }
+}
+
+fn policy() -> PolicyInfo {
+    let (name, version, digest) = ("replica".into(), "1.0.0".into(), "native".into());
+    PolicyInfo { name, architecture: Architecture::Replica, version, digest, server_lines: Vec::new() }
+}
+
+fn held(why: &str) -> Decision {
+    Decision { plan: None, hold: Some(why.into()), ..ready() }
+}
+
+fn status(before: &Value, decision: &Decision, host: &HostFacts, cut_off: &CutOff) -> Value {
+    topology_status(before, decision, host, cut_off, 3, NOW)
+}
+
+/// `True AsDeclared`, or `-`.
+fn condition(status: &Value, kind: &str) -> String {
+    let all = status["conditions"].as_array().unwrap();
+    let found = all.iter().find(|c| c["type"] == kind);
+    found.map_or_else(|| "-".into(), |c| format!("{} {}", c["status"].as_str().unwrap(), c["reason"].as_str().unwrap()))
+}
+
+fn problem() -> HostFacts {
+    HostFacts { policy_problem: None, problem: Some(("ObjectNotApplied".into(), "Service shop/s: quota".into())) }
+}
+
+fn silent() -> CutOff {
+    CutOff::Yes(vec!["rfr-x-0".into(), "rfr-x-1".into()])
+}
+
+#[test]
+fn ready_is_what_is_known_at_this_look() {
+    let table: Vec<(&str, Decision, HostFacts, CutOff, &str, &str)> = vec![
+        ("as declared", ready(), HostFacts::default(), CutOff::No, "True AsDeclared", "Ready"),
+        ("cut off", ready(), HostFacts::default(), silent(), "Unknown OperatorCutOff", "Ready"),
+        ("no plan", held("why"), HostFacts::default(), CutOff::No, "Unknown NoPlan", "Creating"),
+        ("no plan and cut off", held("why"), HostFacts::default(), silent(), "Unknown OperatorCutOff", "Creating"),
+        ("an object that can't be applied", ready(), problem(), CutOff::No, "False ObjectNotApplied", "Ready"),
+        ("that, and cut off", ready(), problem(), silent(), "Unknown OperatorCutOff", "Ready"),
+    ];
+    for (case, decision, host, cut_off, expected, phase) in table {
+        let status = status(&json!({}), &decision, &host, &cut_off);
+        assert_eq!((condition(&status, "Ready").as_str(), status["phase"].as_str().unwrap()), (expected, phase), "{case}");
+        assert_eq!(condition(&status, "FromTheFuture"), "-", "{case}: of a type that this host doesn't know");
+    }
+}
+
+#[test]
+fn without_a_plan_what_was_shown_stays() {
+    let before = status(&json!({}), &ready(), &HostFacts::default(), &CutOff::No);
+    let after = status(&before, &held("the policy lacks facts"), &HostFacts::default(), &CutOff::No);
+    assert_eq!(after["phase"], "Ready");
+    assert_eq!(after["nodes"], before["nodes"]);
+    assert_eq!(after["message"], "the policy lacks facts");
+}
+
+#[test]
+fn equal_facts_give_an_equal_status() {
+    let before = status(&json!({}), &ready(), &HostFacts::default(), &CutOff::No);
+    assert_eq!(topology_status(&before, &ready(), &HostFacts::default(), &CutOff::No, 3, NOW + 60_000), before);
+    let object = Object::new(json!({"metadata": {"name": "x", "generation": 3}, "status": before}));
+    let shown = valkey_status(&json!({}), Some(&object), 7, None, NOW);
+    assert_eq!(valkey_status(&shown, Some(&object), 7, None, NOW + 60_000), shown);
+}
+
+#[test]
+fn what_waits_for_a_person() {
+    let blocked = |token: &str| Blocked {
+        subject: "primary".into(),
+        reason: "gone".into(),
+        remedy: "bring it back".into(),
+        token: token.into(),
+    };
+    let table: Vec<(&str, Vec<Blocked>, &str, &str)> = vec![
+        ("nothing", Vec::new(), "False AsDeclared", ""),
+        ("an event", vec![blocked("")], "False Waiting", "primary: gone; bring it back"),
+        (
+            "a consent",
+            vec![blocked(""), blocked("promote-data-loss:rfr-x-1:1")],
+            "True ConsentNeeded",
+            "valkey.buf.red/consent=promote-data-loss:rfr-x-1:1",
+        ),
+    ];
+    for (case, blocked, expected, message) in table {
+        let mut decision = ready();
+        decision.plan.as_mut().unwrap().blocked = blocked;
+        let status = status(&json!({}), &decision, &HostFacts::default(), &CutOff::No);
+        assert_eq!(condition(&status, "Stalled"), expected, "{case}");
+        assert!(status["message"].as_str().unwrap_or_default().contains(message), "{case}: {}", status["message"]);
+    }
+}
+
+#[test]
+fn a_refusal_and_a_policy_that_does_not_govern_are_shown() {
+    let mut decision = ready();
+    let (subject, why) = ("t".into(), "it is the primary".into());
+    decision.guarded.refusals.push(Refusal { rule: 1, name: "OnlyCopy", subject, operation: "evict", why });
+    let host = HostFacts { policy_problem: Some(("PolicyTrapped".into(), "x".into())), problem: None };
+    let status = status(&json!({}), &decision, &host, &CutOff::No);
+    assert_eq!(condition(&status, "Progressing"), "False OnlyCopy");
+    assert_eq!(condition(&status, "Reconciling"), "False OnlyCopy");
+    assert_eq!(condition(&status, "PolicyActive"), "False PolicyTrapped");
+    assert_eq!(status["policy"]["version"], "1.0.0");
+}
+
+#[test]
+fn a_reason_that_the_api_server_would_refuse_is_replaced() {
+    for rubbish in ["", "no camel", "Ünicode", "lower", "With Space"] {
+        let mut decision = ready();
+        decision.plan.as_mut().unwrap().status.conditions[0].reason = rubbish.into();
+        let status = status(&json!({}), &decision, &HostFacts::default(), &CutOff::No);
+        assert_eq!(condition(&status, "Ready"), "True PolicySays", "'{rubbish}'");
+    }
+}
+
+#[test]
+fn details_that_are_no_object_are_not_taken() {
+    let before = json!({"nodes": [{"name": "old"}]});
+    for details in ["", "rubbish", "[]", "null", "7"] {
+        let mut decision = ready();
+        decision.plan.as_mut().unwrap().status.details = details.into();
+        let status = status(&before, &decision, &HostFacts::default(), &CutOff::No);
+        assert_eq!(status["nodes"], before["nodes"], "'{details}'");
+    }
+}
+
+/// A topology object with that status, whose spec is of that generation.
+fn topology(status: Value, generation: u64) -> Object {
+    Object::new(json!({"metadata": {"name": "x", "generation": generation}, "status": status}))
+}
+
+#[test]
+fn the_valkey_shows_what_its_topology_object_shows() {
+    let below = status(&json!({}), &ready(), &HostFacts::default(), &CutOff::No);
+    let mut stalled = below.clone();
+    stalled["phase"] = json!("Failed");
+    let refused = Some(("ChangeRefused", "storage can't shrink"));
+    let table: Vec<(&str, Option<Object>, Option<(&str, &str)>, &str, &str, &str)> = vec![
+        ("in force", Some(topology(below.clone(), 3)), None, "True AsDeclared", "True SpecAccepted", "Ready"),
+        (
+            "a newer spec isn't in force yet",
+            Some(topology(below.clone(), 4)),
+            None,
+            "False AsDeclared",
+            "True SpecAccepted",
+            "Initializing",
+        ),
+        (
+            "the newest spec is refused",
+            Some(topology(below.clone(), 3)),
+            refused,
+            "True AsDeclared",
+            "False ChangeRefused",
+            "Ready",
+        ),
+        ("the first spec is refused", None, refused, "False ChangeRefused", "False ChangeRefused", "Failed"),
+        ("just created", None, None, "-", "True SpecAccepted", "Initializing"),
+        ("it waits for a person", Some(topology(stalled, 3)), None, "True AsDeclared", "True SpecAccepted", "Failed"),
+    ];
+    for (case, topology, refused, ready, accepted, phase) in table {
+        let status = valkey_status(&json!({}), topology.as_ref(), 7, refused, NOW);
+        assert_eq!((condition(&status, "Ready").as_str(), condition(&status, "Accepted").as_str()), (ready, accepted), "{case}");
+        assert_eq!((status["phase"].as_str().unwrap(), status["observedGeneration"].as_u64().unwrap()), (phase, 7), "{case}");
+        if let Some((reason, message)) = refused {
+            assert_eq!(
+                (condition(&status, "Stalled"), status["message"].as_str().unwrap()),
+                (format!("True {reason}"), message),
+                "{case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_condition_type_of_a_policy_is_shown() {
+    let mut decision = ready();
+    let own = ["Accepted", "Stalled", "Reconciling", "PolicyActive"];
+    let kinds = ConditionType::ALL.iter().map(|kind| kind.as_str()).filter(|kind| !own.contains(kind));
+    decision.plan.as_mut().unwrap().status.conditions = kinds
+        .map(|kind| Condition { kind: kind.into(), state: Truth::Unknown, reason: "Because".into(), message: String::new() })
+        .collect();
+    let status = status(&json!({}), &decision, &HostFacts::default(), &CutOff::No);
+    for kind in ConditionType::ALL.iter().filter(|kind| !own.contains(&kind.as_str())) {
+        assert_eq!(condition(&status, kind.as_str()), "Unknown Because");
+    }
+}
