@@ -7,7 +7,8 @@
 //! 3. Two operators that make the same Secret at once: one wins, both use what is stored.
 //!
 //! # Flow
-//! 1. Take the Secret from the cache, else read it, else create it. 2. Render the `user` lines from the hashes.
+//! 1. Take the Secret from the cache, else read it, else create it.
+//! 2. Render the `user` lines from the hashes.
 
 use std::collections::BTreeMap;
 

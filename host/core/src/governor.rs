@@ -10,10 +10,13 @@
 //! 5. The built-in policy is never given up: when it fails itself, the instance holds.
 //!
 //! # Flow (one look)
-//! 1. A policy in force that isn't there any more is rolled back. 2. [`wanted`] picks from what was admitted: the pinned version, else the
-//! newest, without those that this instance or everybody gave up. 3. A newcomer runs in the shadow. 4. The policy in force decides. 5. When it
-//! fails, or the guard refuses its plan on a fresh view, it is given up here and the last good one decides; repeated failures withdraw it
-//! everywhere ([`crate::registry`]).
+//! 1. A policy in force that isn't there any more is rolled back.
+//! 2. [`wanted`] picks from what was admitted: the pinned version, else the newest, without those that this instance or everybody
+//!    gave up.
+//! 3. A newcomer runs in the shadow.
+//! 4. The policy in force decides.
+//! 5. When it fails, or the guard refuses its plan on a fresh view, it is given up here and the last good one decides; repeated
+//!    failures withdraw it everywhere ([`crate::registry`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -247,7 +250,7 @@ fn told_refusal(refusal: &Refusal) -> String {
 /// it there.
 pub fn wanted(usable: &[Arc<dyn Policy>], architecture: vko_wit::common::Architecture, pin: &str) -> Option<Arc<dyn Policy>> {
     let fitting = || usable.iter().filter(|policy| policy.info().architecture == architecture);
-    let pinned = fitting().filter(|policy| !pin.is_empty() && policy.info().version == pin).next_back();
+    let pinned = fitting().rfind(|policy| !pin.is_empty() && policy.info().version == pin);
     pinned.or_else(|| fitting().max_by_key(|policy| precedence(&policy.info().version))).cloned()
 }
 

@@ -7,8 +7,10 @@
 //! 3. Falling behind with changes loses nothing: everybody is woken then.
 //!
 //! # Flow
-//! 1. Wait until the caches are filled. 2. Wait for the Lease. 3. Start a task for each instance; wake them as changes come; load policies as
-//! their ConfigMaps change. 4. Lease lost: drop them, close connections, go to 2.
+//! 1. Wait until the caches are filled.
+//! 2. Wait for the Lease.
+//! 3. Start a task for each instance; wake them as changes come; load policies as their ConfigMaps change.
+//! 4. Lease lost: drop them, close connections, go to 2.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

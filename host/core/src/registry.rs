@@ -7,7 +7,9 @@
 //! 3. A module that fails in several places is withdrawn everywhere until its ConfigMap changes.
 //!
 //! # Flow
-//! 1. [`Registry::load`] is called with the ConfigMaps of policies whenever one changes. 2. New digests are admitted. 3. Instances are woken.
+//! 1. [`Registry::load`] is called with the ConfigMaps of policies whenever one changes.
+//! 2. New digests are admitted.
+//! 3. Instances are woken.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,9 +32,15 @@ pub struct Registry {
 
 #[derive(Default)]
 struct State {
-    /// By ConfigMap name: its resourceVersion and what came of it.
-    modules: BTreeMap<String, (String, Result<Arc<dyn Policy>, AdmitError>)>,
+    /// By ConfigMap name.
+    modules: BTreeMap<String, Module>,
     failures: BTreeMap<String, u32>,
+}
+
+/// What came of a version of a ConfigMap.
+struct Module {
+    resource_version: String,
+    result: Result<Arc<dyn Policy>, AdmitError>,
 }
 
 /// What came of a ConfigMap that is new or changed.
@@ -69,7 +77,7 @@ impl Registry {
     pub fn admitted(&self) -> Vec<Arc<dyn Policy>> {
         let state = self.lock();
         let withdrawn = |info: &PolicyInfo| state.failures.get(&info.digest).is_some_and(|count| *count >= FAILURES_MAX);
-        let modules = state.modules.values().filter_map(|(_, result)| result.as_ref().ok()).filter(|policy| !withdrawn(policy.info()));
+        let modules = state.modules.values().filter_map(|module| module.result.as_ref().ok()).filter(|policy| !withdrawn(policy.info()));
         self.built_in.iter().chain(modules).cloned().collect()
     }
 
@@ -100,7 +108,7 @@ impl Registry {
             if let Ok(policy) = &result {
                 state.failures.remove(&policy.info().digest);
             }
-            state.modules.insert(config_map.name().into(), (config_map.resource_version().into(), result));
+            state.modules.insert(config_map.name().into(), Module { resource_version: config_map.resource_version().into(), result });
             changed = true;
         }
         if changed {
@@ -112,11 +120,11 @@ impl Registry {
     /// Why a ConfigMap's module doesn't govern, for conditions: name of the ConfigMap and the error.
     pub fn refused(&self) -> Vec<(String, AdmitError)> {
         let state = self.lock();
-        state.modules.iter().filter_map(|(name, (_, result))| result.as_ref().err().map(|error| (name.clone(), error.clone()))).collect()
+        state.modules.iter().filter_map(|(name, module)| Some((name.clone(), module.result.as_ref().err()?.clone()))).collect()
     }
 
     fn knows(&self, config_map: &Object) -> bool {
-        self.lock().modules.get(config_map.name()).is_some_and(|(version, _)| version == config_map.resource_version())
+        self.lock().modules.get(config_map.name()).is_some_and(|module| module.resource_version == config_map.resource_version())
     }
 
     fn forget_all_but(&self, config_maps: &[Object]) -> bool {

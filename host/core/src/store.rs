@@ -7,8 +7,11 @@
 //! 3. What is unequal to nothing is not written.
 //!
 //! # Flow
-//! 1. Take the newest object that we know. 2. Change a copy of the ledger. 3. PUT the status. 4. On a conflict read the object once: if its
-//! ledger is still ours (only spec or metadata moved on) try again with its resourceVersion, else give up.
+//! 1. Take the newest object that we know.
+//! 2. Change a copy of the ledger.
+//! 3. PUT the status.
+//! 4. On a conflict read the object once: if its ledger is still ours (only spec or metadata moved on) try again with its
+//!    resourceVersion, else give up.
 
 use std::sync::Arc;
 

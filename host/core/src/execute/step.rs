@@ -6,8 +6,11 @@
 //! 3. Each command and each write is an effect of its own, so that a crash after any of them can be tested.
 //!
 //! # Flow
-//! 1. May we act? 2. Expectations are read. 3. A consent is recorded as used, and the expectations are read once more: a consent isn't
-//! used up by a step that is dropped. 4. The operation. 5. Its effect is read back.
+//! 1. May we act?
+//! 2. Expectations are read.
+//! 3. A consent is recorded as used, and the expectations are read once more: a consent isn't used up by a step that is dropped.
+//! 4. The operation.
+//! 5. Its effect is read back.
 
 use vko_model::info::{Info, Role};
 use vko_wit::observation::Observed;

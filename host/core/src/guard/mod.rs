@@ -10,8 +10,10 @@
 //! The observation is the one that the plan was made for. What can change between the two looks is in the step's expectations.
 //!
 //! # Flow
-//! 1. [`guard`] walks the plan's tracks. 2. Each step meets every rule of [`RULES`]. 3. What is left goes to EXECUTE; the refusals become
-//! an event, a condition and a metric, and count against the policy when the view was fresh.
+//! 1. [`guard`] walks the plan's tracks.
+//! 2. Each step meets every rule of [`RULES`].
+//! 3. What is left goes to EXECUTE; the refusals become an event, a condition and a metric, and count against the policy when the
+//!    view was fresh.
 
 mod claims;
 mod data;

@@ -5,7 +5,8 @@
 //! 2. A fence counts only when it is the ledger's, binds this run, and has had its time since the last replica left.
 //!
 //! # Flow
-//! 1. [`suspicion`]: why a member that doesn't answer may be a primary. 2. [`is_fenced`]: what is missing before it surely isn't any more.
+//! 1. [`suspicion`]: why a member that doesn't answer may be a primary.
+//! 2. [`is_fenced`]: what is missing before it surely isn't any more.
 
 use vko_wit::observation::{ContainerState, FenceRecord, Pod, Role};
 

@@ -7,8 +7,12 @@
 //! 4. Nothing hangs: a pod on a node that doesn't answer isn't waited for.
 //!
 //! # Flow of an end
-//! 1. The ConfigMap says `ending`, pods are told. 2. The StatefulSet goes, and its pods with it. 3. When the pods are gone: claims, if asked.
-//! 4. Finalizers of Secrets. 5. The topology object's finalizer; what is left goes with it. 6. `delete-pvc` of the Valkey.
+//! 1. The ConfigMap says `ending`, pods are told.
+//! 2. The StatefulSet goes, and its pods with it.
+//! 3. When the pods are gone: claims, if asked.
+//! 4. Finalizers of Secrets.
+//! 5. The topology object's finalizer; what is left goes with it.
+//! 6. `delete-pvc` of the Valkey.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vko_wit::observation::{Observed, Reach, TemplateState};
-use vko_wit::planning::{Desired, Phase, Plan};
+use vko_wit::planning::{Desired, Phase, Plan, Track};
 
 use super::gather::{line, server_conf, targets};
 use super::{Instance, LOOK_ANYWAY, Next};
@@ -42,6 +42,16 @@ pub(super) enum LookError {
 
 /// While a mounted file waits for the kubelet, its having settled is no event: look again.
 const MOUNTS: Duration = Duration::from_secs(2);
+
+/// What one look has seen and made before it executes.
+struct Seen<'a, W> {
+    site: &'a Arc<Site<W>>,
+    topology: &'a Topology,
+    observed: &'a Arc<Observed>,
+    accounts: &'a Accounts,
+    pods: &'a [Object],
+    valkey: &'a Object,
+}
 
 /// What a pod's template is, by the stamps of the StatefulSet in force.
 fn template_state(pod: &Object, set: &Object) -> TemplateState {
@@ -134,7 +144,8 @@ impl<W: World> Instance<W> {
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
-            unsettled = self.execute(&site, &rendered, &observed, plan, &decision, accounts, &pods, valkey, &mut host).await?;
+            let seen = Seen { site: &site, topology: &rendered, observed: &observed, accounts, pods: &pods, valkey };
+            unsettled = self.execute(&seen, plan, &decision.guarded.tracks, &mut host).await;
         }
         host.policy_problem = self.policy_problem();
         let before = topology.0.get("status").cloned().unwrap_or(Value::Null);
@@ -250,23 +261,13 @@ impl<W: World> Instance<W> {
     }
 
     /// EXECUTE. Returns whether mounted files of running pods are still being refreshed.
-    #[allow(clippy::too_many_arguments, reason = "one look's facts, each made by an earlier step of it")]
-    async fn execute(
-        &mut self,
-        site: &Arc<Site<W>>,
-        topology: &Topology,
-        observed: &Arc<Observed>,
-        plan: &Plan,
-        decision: &Decision,
-        accounts: &Accounts,
-        pods: &[Object],
-        valkey: &Object,
-        host: &mut HostFacts,
-    ) -> Result<bool, LookError> {
+    async fn execute(&mut self, seen: &Seen<'_, W>, plan: &Plan, tracks: &[Track], host: &mut HostFacts) -> bool {
+        let Seen { site, topology, observed, accounts, pods, valkey } = *seen;
+        let (namespace, instance) = (&self.key.namespace, &self.key.name);
         // Labels first: nothing else may keep a Service on the wrong pod.
         let changes = labels::changes(observed, pods, &plan.routing);
-        if let Err(error) = labels::apply(site, &self.key.namespace, &changes).await {
-            tracing::warn!(namespace = self.key.namespace, instance = self.key.name, %error, "labels not applied");
+        if let Err(error) = labels::apply(site, namespace, &changes).await {
+            tracing::warn!(namespace, instance, %error, "labels not applied");
         }
         match self.rendered(topology, observed, plan, accounts) {
             Ok(objects) => {
@@ -277,13 +278,17 @@ impl<W: World> Instance<W> {
             }
             Err((reason, message)) => host.problem = Some((reason, message)),
         }
-        let unsettled = self.refresh_mounts(pods).await?;
+        // A pod that can't be told now is told at the next look; nothing else waits for it.
+        let unsettled = self.refresh_mounts(pods).await.unwrap_or_else(|error| {
+            tracing::warn!(namespace, instance, %error, "mounted files not refreshed");
+            true
+        });
         let told = self.step_listener(valkey.clone());
-        self.tracks.follow(site, observed, decision.guarded.tracks.clone(), &told);
-        if !decision.guarded.tracks.is_empty() {
+        self.tracks.follow(site, observed, tracks.to_vec(), &told);
+        if !tracks.is_empty() {
             self.probes.poke();
         }
-        Ok(unsettled)
+        unsettled
     }
 
     fn rendered(&self, topology: &Topology, observed: &Observed, plan: &Plan, accounts: &Accounts) -> Result<Vec<Value>, (String, String)> {

@@ -8,8 +8,13 @@
 //! 4. When the Lease is lost the task is dropped, with its probes and tracks, in the middle of whatever it did.
 //!
 //! # Flow of a look
-//! 1. Valkey → Failover ([`translation`]). 2. Ending, if something is being deleted ([`ending`]). 3. Accounts and probes. 4. OBSERVE, and
-//! what the ledger learns from it. 5. PLAN and GUARD ([`crate::governor`]). 6. EXECUTE: objects, labels, tracks. 7. REPORT.
+//! 1. Valkey → Failover ([`translation`]).
+//! 2. Ending, if something is being deleted ([`ending`]).
+//! 3. Accounts and probes.
+//! 4. OBSERVE, and what the ledger learns from it.
+//! 5. PLAN and GUARD ([`crate::governor`]).
+//! 6. EXECUTE: objects, labels, tracks.
+//! 7. REPORT.
 
 mod ending;
 mod gather;

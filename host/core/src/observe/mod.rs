@@ -6,8 +6,9 @@
 //! 3. Equal facts give equal values: lists are sorted by name or ordinal. Nothing secret is in it.
 //!
 //! # Flow
-//! 1. [`Inputs`] are collected by the instance's loop. 2. [`observe`] is pure. 3. The result goes to the policy, the guard and the
-//! journal alike.
+//! 1. [`Inputs`] are collected by the instance's loop.
+//! 2. [`observe`] is pure.
+//! 3. The result goes to the policy, the guard and the journal alike.
 
 mod cut_off;
 mod pods;

@@ -181,7 +181,7 @@ fn what_servers_say_of_themselves_and_of_each_other() {
 #[test]
 fn how_a_server_is_reached() {
     let at = Duration::from_secs(90);
-    let table: Vec<(&str, Vec<Result<Info, ServerError>>, Reach, bool)> = vec![
+    let table = [
         ("silent, with its last word", vec![Ok(Info::parse(PRIMARY)), Err(ServerError::Silent(at))], Reach::Silent(10_000), true),
         ("connection refused", vec![Err(ServerError::Lost("refused".into()))], Reach::Silent(10_000), false),
         ("loading, and says so", vec![Err(ServerError::Loading)], Reach::Loading(None), false),
@@ -261,7 +261,7 @@ fn nodes_that_are_gone_silent_or_out_of_service() {
         node["spec"] = json!({"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]});
         node
     };
-    let table: Vec<(&str, Option<Value>, bool, NodeState, Option<bool>)> = vec![
+    let table = [
         ("ready", Some(node(1, "True")), true, NodeState::Alive, Some(true)),
         ("says that it isn't ready", Some(node(1, "False")), true, NodeState::Alive, Some(true)),
         ("silent", Some(node(1, "Unknown")), true, NodeState::Silent, Some(true)),

@@ -2,9 +2,11 @@
 //! acknowledges nothing any more.
 //!
 //! # Flow
-//! 1. REPLICAOF to nobody. 2. Read back. 3. Ask every server that answers whom it follows. 4. Note the time in the record of each fence
-//! whose primary nobody follows (afterwards, since only a later time is safe). Whom this pod followed before doesn't matter: after a crash
-//! between 1 and 4 it follows nobody already.
+//! 1. REPLICAOF to nobody.
+//! 2. Read back.
+//! 3. Ask every server that answers whom it follows.
+//! 4. Note the time in the record of each fence whose primary nobody follows (afterwards, since only a later time is safe). Whom this
+//!    pod followed before doesn't matter: after a crash between 1 and 4 it follows nobody already.
 
 use vko_model::info::{Info, Role};
 use crate::command::Command;

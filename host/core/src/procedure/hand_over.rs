@@ -8,7 +8,9 @@
 //! 3. `OK` is only "request accepted": roles are read on new connections.
 //!
 //! # Flow
-//! 1. The replica loses the fence of an earlier life, in the ledger first. 2. FAILOVER TO, whose answer may be lost. 3. Wait until the old one follows the new one and the new one is a primary.
+//! 1. The replica loses the fence of an earlier life, in the ledger first.
+//! 2. FAILOVER TO, whose answer may be lost.
+//! 3. Wait until the old one follows the new one and the new one is a primary.
 //! 4. Ledger. When the time is over: ABORT, wait for the old role, report.
 
 use std::time::Duration;

@@ -9,7 +9,11 @@
 //! The guard has seen the evidence that no other primary can acknowledge writes any more.
 //!
 //! # Flow
-//! 1. Ledger. 2. Lift what fence the server may carry. 3. REPLICAOF NO ONE. 4. Read the role back. 5. Note the new replication history.
+//! 1. Ledger.
+//! 2. Lift what fence the server may carry.
+//! 3. REPLICAOF NO ONE.
+//! 4. Read the role back.
+//! 5. Note the new replication history.
 
 use vko_model::info::Role;
 use vko_wit::observation::Observed;

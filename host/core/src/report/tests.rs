@@ -162,7 +162,7 @@ fn the_valkey_shows_what_its_topology_object_shows() {
     let mut stalled = below.clone();
     stalled["phase"] = json!("Failed");
     let refused = Some(("ChangeRefused", "storage can't shrink"));
-    let table: Vec<(&str, Option<Object>, Option<(&str, &str)>, &str, &str, &str)> = vec![
+    let table = [
         ("in force", Some(topology(below.clone(), 3)), None, "True AsDeclared", "True SpecAccepted", "Ready"),
         (
             "a newer spec isn't in force yet",

@@ -26,6 +26,9 @@ pub(crate) struct FakeWorld {
     changes: broadcast::Sender<Change>,
 }
 
+/// What somebody else does.
+pub(crate) type Meddling = fn(&mut State);
+
 #[derive(Default)]
 pub(crate) struct State {
     /// Objects as the API server has them.
@@ -43,7 +46,7 @@ pub(crate) struct State {
     /// Refusals by the start of the effect's name, used up one by one.
     pub(crate) refusals: Vec<(String, ApiError)>,
     /// What happens just before an effect whose name starts so: somebody else is faster.
-    pub(crate) before: Vec<(String, fn(&mut State))>,
+    pub(crate) before: Vec<(String, Meddling)>,
     version: u64,
     time: Duration,
 }

@@ -32,6 +32,9 @@ fn shown(scene: &Scene, pods: &[Object], routing: &Routing) -> Vec<String> {
     changes(&scene.0, pods, routing).into_iter().map(show).collect()
 }
 
+/// Name, observation, pods as labelled, routing, changes in order.
+type Case<'a> = (&'a str, &'a Scene, Vec<Object>, Routing, &'a [&'a str]);
+
 #[test]
 fn labels_follow_observed_roles() {
     let labelled = || vec![pod(0, "master", false, false), pod(1, "replica", true, false), pod(2, "replica", true, false)];
@@ -45,7 +48,7 @@ fn labels_follow_observed_roles() {
     unheard.unhear(0);
     let mut two = Scene::healthy(3);
     two.facts(1).role = vko_wit::observation::Role::Primary;
-    let table: Vec<(&str, &Scene, Vec<Object>, Routing, &[&str])> = vec![
+    let table: Vec<Case<'_>> = vec![
         ("as they are", &healthy, labelled(), routing(Some(0), &[1, 2]), &[]),
         (
             "the role moved: off before on",
