@@ -89,8 +89,9 @@ pub struct FailoverStorage {
     /// Access mode.
     #[schemars(length(max = 32))]
     pub access_mode: String,
-    /// Whether claims stay when members are removed or the instance is deleted.
-    pub retain_after_deleted: bool,
+    /// Whether claims stay when members are removed or the instance is deleted; absent: they stay, unless `delete-pvc` asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retain_after_deleted: Option<bool>,
 }
 
 /// How clients reach the instance.

@@ -132,10 +132,11 @@ pub struct Storage {
     #[serde(default = "read_write_once")]
     #[schemars(length(max = 32))]
     pub access_mode: String,
-    /// Whether claims (and the data) stay when members are removed or the instance is deleted. Default false: a claim goes when its
-    /// member is removed for good, once a synced copy of the data lives elsewhere.
-    #[serde(default)]
-    pub retain_after_deleted: bool,
+    /// Whether claims (and the data) stay when members are removed or the instance is deleted. `true`: always. `false`: a claim goes
+    /// with its instance, or when its member is removed for good, once a synced copy of the data lives elsewhere. Absent: claims stay,
+    /// unless the Valkey carries the finalizer `delete-pvc` when it is deleted. Nobody loses data by leaving a line out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retain_after_deleted: Option<bool>,
     /// Annotations of the claims. Not supported yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::text_map")]
@@ -148,7 +149,7 @@ impl Default for Storage {
             storage_class_name: None,
             capacity: None,
             access_mode: read_write_once(),
-            retain_after_deleted: false,
+            retain_after_deleted: None,
             annotations: None,
         }
     }

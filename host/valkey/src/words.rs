@@ -8,7 +8,7 @@ use vko_model::replication::NOBODY_PORT;
 const FULL_SECTIONS: [&str; 7] = ["server", "clients", "memory", "persistence", "stats", "replication", "keyspace"];
 
 /// Sections that tell whether anything has changed.
-const LIGHT_SECTIONS: [&str; 3] = ["server", "replication", "persistence"];
+const LIGHT_SECTIONS: [&str; 4] = ["server", "replication", "persistence", "keyspace"];
 
 /// The words. Values go as words of their own: nothing in them can become another command.
 pub(crate) fn words(command: &Command) -> Cmd {
@@ -90,7 +90,7 @@ mod tests {
         let v4 = "10.0.0.7".parse().unwrap();
         let v6 = "fd00::7".parse().unwrap();
         let cases: Vec<(Command, &[&str])> = vec![
-            (Command::LightProbe, &["INFO", "server", "replication", "persistence"]),
+            (Command::LightProbe, &["INFO", "server", "replication", "persistence", "keyspace"]),
             (Command::FullInfo, &["INFO", "server", "clients", "memory", "persistence", "stats", "replication", "keyspace"]),
             (Command::Role, &["ROLE"]),
             (Command::ConfigGet(vec!["maxmemory".into(), "save".into()]), &["CONFIG", "GET", "maxmemory", "save"]),

@@ -72,7 +72,7 @@ fn storage_without_a_size_is_twice_the_memory() {
         ("as written", json!("256Mi"), json!({"capacity": "1.0Gi"}), "1.0Gi"),
     ] {
         let spec = translated(json!({"resources": {"limits": {"memory": memory}}, "storage": storage}));
-        let expected = json!({"capacity": capacity, "accessMode": "ReadWriteOnce", "retainAfterDeleted": false});
+        let expected = json!({"capacity": capacity, "accessMode": "ReadWriteOnce"});
         assert_eq!(spec["storage"], expected, "{case}");
     }
     let named = translated(json!({"storage": {"storageClassName": "fast", "retainAfterDeleted": true}}));

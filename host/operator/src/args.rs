@@ -1,0 +1,101 @@
+//! The command line. Each option can come from the environment, which is how the chart sets them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args as Arguments, Parser, Subcommand};
+
+/// Runs Valkey on Kubernetes.
+#[derive(Parser)]
+#[command(name = "valkey-operator", version, about)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run the operator.
+    Run(Box<RunOptions>),
+    /// Work with policies.
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
+    /// Print the decision journal of an instance: run it in the operator's pod that holds the Lease.
+    Journal(JournalOptions),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Make the ConfigMap of a policy's component, on standard output.
+    Pack(PackOptions),
+}
+
+#[derive(Arguments)]
+pub(crate) struct RunOptions {
+    /// Name of this pod: in events and in the Lease.
+    #[arg(long, env = "POD_NAME", default_value = "valkey-operator")]
+    pub(crate) pod_name: String,
+    /// Namespace of this pod: its Lease and the policies' ConfigMaps are there.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
+    pub(crate) pod_namespace: String,
+    /// Image of this operator: members' init containers take the agent from it.
+    #[arg(long, env = "OPERATOR_IMAGE")]
+    pub(crate) operator_image: String,
+    /// Server line to image, as JSON.
+    #[arg(long, env = "IMAGES", default_value = "{}")]
+    pub(crate) images: String,
+    /// Registry that replaces those of the images; empty: none.
+    #[arg(long, env = "REGISTRY", default_value = "")]
+    pub(crate) registry: String,
+    /// Pull policy of the servers' images; empty: Kubernetes' default.
+    #[arg(long, env = "IMAGE_PULL_POLICY", default_value = "")]
+    pub(crate) image_pull_policy: String,
+    /// Pull secrets of the servers' images, separated by commas.
+    #[arg(long, env = "IMAGE_PULL_SECRETS", default_value = "")]
+    pub(crate) image_pull_secrets: String,
+    /// DNS domain of the cluster.
+    #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local")]
+    pub(crate) cluster_domain: String,
+    /// Instances of this namespace only; empty: of all.
+    #[arg(long, visible_alias = "namespace", env = "WATCH_NAMESPACE", default_value = "")]
+    pub(crate) watch_namespace: String,
+    /// Name of the Lease: operators that serve different namespaces side by side need different ones.
+    #[arg(long, env = "LEASE_NAME", default_value = "valkey-operator")]
+    pub(crate) lease_name: String,
+    /// Where metrics are served.
+    #[arg(long, env = "METRICS_ADDRESS", default_value = "[::]:8080")]
+    pub(crate) metrics_address: SocketAddr,
+    /// Where /healthz and /readyz are served.
+    #[arg(long, env = "HEALTH_ADDRESS", default_value = "[::]:8081")]
+    pub(crate) health_address: SocketAddr,
+    /// Where the decision journal is served: on loopback, since it shows what an instance looks like (no passwords are in it).
+    #[arg(long, env = "JOURNAL_ADDRESS", default_value = "127.0.0.1:8082")]
+    pub(crate) journal_address: SocketAddr,
+    /// Log lines as JSON.
+    #[arg(long, env = "LOG_JSON")]
+    pub(crate) log_json: bool,
+    /// End the process after so many effects (writes to the API server, changing commands to servers).
+    #[cfg(feature = "faults")]
+    #[arg(long, env = "VKO_DIE_AFTER")]
+    pub(crate) die_after: Option<u64>,
+}
+
+#[derive(Arguments)]
+pub(crate) struct PackOptions {
+    /// The component.
+    pub(crate) component: PathBuf,
+    /// Name of the ConfigMap; default: the policy's name.
+    #[arg(long)]
+    pub(crate) config_map: Option<String>,
+}
+
+#[derive(Arguments)]
+pub(crate) struct JournalOptions {
+    /// NAMESPACE/NAME of the Valkey.
+    pub(crate) instance: String,
+    /// Where the operator serves its journal.
+    #[arg(long, env = "JOURNAL_ADDRESS", default_value = "127.0.0.1:8082")]
+    pub(crate) address: SocketAddr,
+}

@@ -1,0 +1,166 @@
+//! `run`: wires the world, the Lease, the policies and the manager.
+//!
+//! # Flow
+//! 1. Settings. 2. Connect, start the watches. 3. Compile the built-in policies. 4. HTTP. 5. Elector and manager side by side. 6. On SIGTERM the
+//! manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+use hyper::StatusCode;
+use prometheus_client::registry::Registry as MetricsRegistry;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+use vko_api::images::Images;
+use vko_core::composite::Composite;
+use vko_core::instance::{Key, Shared};
+use vko_core::lease::{Elector, LeaseOptions};
+use vko_core::manager::{Journals, Manager};
+use vko_core::metrics::Metrics;
+use vko_core::object::Kind;
+use vko_core::registry::Registry;
+use vko_core::settings::Settings;
+use vko_core::world::{Kube, World};
+use vko_engine::Engine;
+use vko_kube::{KubeWorld, Options, SystemClock};
+use vko_valkey::Administration;
+
+use crate::args::RunOptions;
+use crate::http::{self, Answer};
+use crate::policies;
+
+/// Runs the operator until SIGTERM or SIGINT.
+pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
+    log(options.log_json);
+    let images = images(&options)?;
+    let kube = KubeWorld::connect(&Options {
+        namespace: Some(options.watch_namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        operator_namespace: options.pod_namespace.clone(),
+        pod: options.pod_name.clone(),
+    })
+    .await?;
+    let world = Composite { kube, servers: Administration::new(), clock: SystemClock::default() };
+    #[cfg(feature = "faults")]
+    let world = crate::faults::Mortal::new(world, options.die_after);
+    serve(options, images, Arc::new(world)).await
+}
+
+async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>) -> anyhow::Result<()> {
+    let lease = LeaseOptions {
+        namespace: options.pod_namespace.clone(),
+        name: options.lease_name.clone(),
+        identity: LeaseOptions::identity(&options.pod_name, &*world),
+    };
+    let settings = Settings {
+        operator_version: env!("CARGO_PKG_VERSION").into(),
+        agent_image: options.operator_image.clone(),
+        cluster_domain: options.cluster_domain.clone(),
+        operator_namespace: options.pod_namespace.clone(),
+        identity: lease.identity.clone(),
+    };
+    let engine = Arc::new(Engine::new()?);
+    let compiling = engine.clone();
+    let built_in = tokio::task::spawn_blocking(move || policies::built_in(&compiling)).await??;
+    let (elector, state) = Elector::new(world.clone(), lease);
+    let shared = Arc::new(Shared {
+        world: world.clone(),
+        settings: Arc::new(settings),
+        images: Arc::new(images),
+        lease: state,
+        registry: Arc::new(Registry::new(built_in)),
+        metrics: Metrics::default(),
+    });
+    let manager = Manager::new(shared.clone(), engine);
+    tokio::spawn(http::serve(options.metrics_address, metrics_page(&shared.metrics)).await?);
+    tokio::spawn(http::serve(options.health_address, health_page(world)).await?);
+    tokio::spawn(http::serve(options.journal_address, journal_page(manager.journals())).await?);
+    let (stop, stopping) = watch::channel(false);
+    let (at_rest, rested) = tokio::sync::oneshot::channel::<()>();
+    let electing = tokio::spawn(elector.run(async move {
+        // A sender that is gone means that the manager ended: nothing is under way either.
+        let _ = rested.await;
+    }));
+    let managing = tokio::spawn(manager.run(stopping));
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "the operator runs");
+    stop_signal().await?;
+    tracing::info!("stopping: instances first, then the Lease");
+    stop.send_replace(true);
+    managing.await.context("the manager ended early")?;
+    drop(at_rest);
+    electing.await.context("the elector ended early")?;
+    Ok(())
+}
+
+fn log(json: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // kube's client logs each failed request itself, at error level, beside our own words on it.
+    let filter = "kube_client=off".parse().map_or_else(|_| filter.clone(), |directive| filter.clone().add_directive(directive));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    if json { subscriber.json().init() } else { subscriber.with_ansi(false).init() }
+}
+
+fn images(options: &RunOptions) -> anyhow::Result<Images> {
+    let lines: BTreeMap<String, String> =
+        serde_json::from_str(&options.images).with_context(|| format!("IMAGES is no JSON map of line to image: {:?}", options.images))?;
+    Ok(Images {
+        registry: options.registry.clone(),
+        lines,
+        pull_policy: Some(options.image_pull_policy.clone()).filter(|policy| !policy.is_empty()),
+        pull_secrets: options.image_pull_secrets.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+    })
+}
+
+async fn stop_signal() -> anyhow::Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    Ok(())
+}
+
+fn not_found() -> (StatusCode, String) {
+    (StatusCode::NOT_FOUND, "nothing is served here\n".into())
+}
+
+fn metrics_page(metrics: &Metrics) -> Answer {
+    let mut registry = MetricsRegistry::default();
+    metrics.register(&mut registry);
+    Arc::new(move |path| {
+        if path != "/metrics" {
+            return not_found();
+        }
+        let mut text = String::new();
+        match prometheus_client::encoding::text::encode(&mut text, &registry) {
+            Ok(()) => (StatusCode::OK, text),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        }
+    })
+}
+
+/// Ready once the caches are filled, whether it holds the Lease or stands by.
+fn health_page<W: World>(world: Arc<W>) -> Answer {
+    Arc::new(move |path| match path {
+        "/healthz" => (StatusCode::OK, "ok\n".into()),
+        "/readyz" => match [Kind::Valkey, Kind::Failover, Kind::Pod, Kind::Secret].into_iter().find(|kind| Kube::cache_age(&*world, *kind).is_none()) {
+            None => (StatusCode::OK, "ok\n".into()),
+            Some(kind) => (StatusCode::SERVICE_UNAVAILABLE, format!("the watch of {} has listed nothing yet\n", kind.plural())),
+        },
+        _ => not_found(),
+    })
+}
+
+fn journal_page(journals: Journals) -> Answer {
+    Arc::new(move |path| {
+        let Some((namespace, name)) = path.strip_prefix("/journal/").and_then(|rest| rest.split_once('/')) else { return not_found() };
+        let key = Key { namespace: namespace.into(), name: name.into() };
+        let journal = journals.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
+        let Some(journal) = journal else {
+            return (StatusCode::NOT_FOUND, format!("this operator looks after no {namespace}/{name}; ask the one that holds the Lease\n"));
+        };
+        let lines: Vec<String> = journal.entries().iter().filter_map(|entry| serde_json::to_string(entry).ok()).collect();
+        (StatusCode::OK, lines.join("\n") + "\n")
+    })
+}
