@@ -33,7 +33,7 @@ fi
 
 hint="no $target standard library for $sysroot: run 'rustup target add $target'"
 # Is it a Debian on amd64, run by an ELF rustc from rustup? (Only that was tried.)
-command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || fail "$hint"
+if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then fail "$hint"; fi
 [ "$(dpkg --print-architecture)" = amd64 ] || fail "$hint (Debian's packages are used on amd64 only)"
 host_lib=$sysroot/lib/rustlib/x86_64-unknown-linux-gnu
 [ "$(head -c4 "$sysroot/bin/cargo" 2>/dev/null | od -An -c | tr -d ' ')" = '177ELF' ] || fail "$hint ($sysroot/bin/cargo is no ELF file)"
@@ -135,7 +135,7 @@ out=$dir/usr/lib/rustlib/$target/lib
 mkdir -p "$out"
 cp "$dir/std/target/$target/release/deps/"lib*.rlib "$out/"
 rm -f "$out"/libstdonly-*
-rm -rf "$dir/std" "$dir/usr/src" "$dir/usr/share"
+rm -rf "${dir:?}/std" "${dir:?}/usr/src" "${dir:?}/usr/share"
 key_of "$dir/rustc" "$out" >"$dir/key"
 [ "$(wc -c <"$dir/key")" -eq 13 ] || fail "the std of $out is incomplete"
 touch "$dir/.ready"

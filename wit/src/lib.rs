@@ -19,3 +19,11 @@ pub use valkey::policy::{common, observation, planning};
 
 /// Name and version of the package that this build speaks.
 pub const INTERFACE: &str = "valkey:policy@0.1.0";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_constant_names_the_package_of_the_file() {
+        assert!(include_str!("../policy.wit").contains(&format!("\npackage {};\n", super::INTERFACE)));
+    }
+}

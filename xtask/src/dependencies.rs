@@ -3,7 +3,7 @@
 
 use crate::workspace::Package;
 
-/// Crates that only some packages may depend on.
+/// Crates that only some packages may depend on. The end-to-end tests stand outside: they look at a cluster as its users do.
 struct Rule {
     /// Dependencies, by name; with `+feature` the rule is about those who ask for that feature.
     dependency: &'static [&'static str],
@@ -15,12 +15,12 @@ struct Rule {
 const RULES: [Rule; 5] = [
     Rule {
         dependency: &["kube+client", "kube+runtime", "kube-client", "kube-runtime"],
-        only: &["vko-kube"],
+        only: &["vko-kube", "vko-e2e"],
         why: "only host/kube talks to a Kubernetes API; the others act through the world trait",
     },
     Rule {
         dependency: &["redis"],
-        only: &["vko-valkey"],
+        only: &["vko-valkey", "vko-e2e"],
         why: "only host/valkey talks to servers; the others act through the world trait",
     },
     Rule {

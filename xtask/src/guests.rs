@@ -52,6 +52,9 @@ fn compile(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Resul
         .args(["rustc", "--quiet", "--package", package, "--lib", "--crate-type", "cdylib", "--features", "component"])
         .args(["--target", TARGET, "--profile", PROFILE, "--target-dir"])
         .arg(&target)
+        // Flags for the host would take the place of these.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", remaps(workspace, toolchain)?)
         .status()
         .with_context(|| format!("{} can't be run", toolchain.cargo.display()))?;

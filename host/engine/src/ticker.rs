@@ -12,6 +12,9 @@ use wasmtime::EngineWeak;
 
 use crate::limits::TICK_MS;
 
+/// Name of the thread; the kernel keeps 15 characters.
+const THREAD: &str = "policy-clock";
+
 /// Owns the thread.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
@@ -37,7 +40,7 @@ impl Ticker {
     /// Starts the thread.
     pub(crate) fn start(engine: EngineWeak) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let thread = std::thread::Builder::new().name("policy-clock".into()).spawn({
+        let thread = std::thread::Builder::new().name(THREAD.into()).spawn({
             let shared = Arc::clone(&shared);
             move || tick(&shared, &engine)
         })?;
@@ -88,5 +91,39 @@ fn tick(shared: &Shared, engine: &EngineWeak) {
         if let Some(engine) = engine.upgrade() {
             engine.increment_epoch();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads of this process with the clock's name.
+    fn clocks() -> usize {
+        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == THREAD)).count()
+    }
+
+    #[test]
+    fn a_call_that_never_ends_is_interrupted_and_the_thread_ends_with_the_ticker() -> wasmtime::Result<()> {
+        let engine = wasmtime::Engine::new(wasmtime::Config::new().epoch_interruption(true))?;
+        let ticker = Ticker::start(engine.weak())?;
+        // (module (func (loop (br 0))) (start 0))
+        let module = wasmtime::Module::new(
+            &engine,
+            b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x08\x01\0\x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b",
+        )?;
+        for _ in 0..3 {
+            let _running = ticker.run();
+            let mut store = wasmtime::Store::new(&engine, ());
+            store.set_epoch_deadline(2);
+            let ended = wasmtime::Instance::new(&mut store, &module, &[]);
+            let trap = ended.err().and_then(|error| error.downcast_ref::<wasmtime::Trap>().copied());
+            assert_eq!(trap, Some(wasmtime::Trap::Interrupt));
+        }
+        assert_eq!(clocks(), 1);
+        drop(ticker);
+        assert_eq!(clocks(), 0);
+        Ok(())
     }
 }

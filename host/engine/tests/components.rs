@@ -11,8 +11,9 @@ use vko_core::policy::{Admit, AdmitError, Expected, GuestError, Policy};
 use vko_engine::limits::{ANSWER_BYTES_MAX, CALL_DEADLINE_MS, MEMORY_BYTES_MAX};
 use vko_engine::{Engine, NativePolicy, pack};
 use vko_misbehave::{ANNOTATION, Fault, Misbehave};
-use vko_wit::common::Architecture;
-use vko_wit::observation::Observed;
+use vko_replica::ReplicaPolicy;
+use vko_wit::common::{Architecture, Pair};
+use vko_wit::observation::{ContainerState, NodeState, Observed, Reach, Role, Upstream};
 use vko_wit::planning::{Operation, PolicyError};
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new().unwrap());
@@ -35,8 +36,15 @@ fn admitted(package: &str) -> (Vec<u8>, Expected, Arc<dyn Policy>) {
     (component, expected, policy)
 }
 
+/// A healthy instance whose annotation asks for a fault.
+fn asked_of(members: u32, fault: Fault) -> Observed {
+    let mut observed = sample::observed(members);
+    observed.instance.annotations.push(Pair { key: ANNOTATION.into(), value: fault.name().into() });
+    observed
+}
+
 fn asked(fault: Fault) -> Observed {
-    sample::annotated(3, ANNOTATION, fault.name())
+    asked_of(3, fault)
 }
 
 /// The engine is as healthy as before: a harmless call gets its plan.
@@ -147,11 +155,57 @@ fn native_and_wasm_builds_decide_alike() {
     assert_eq!((&native.info().name, &native.info().server_lines), (&wasm.info().name, &wasm.info().server_lines));
     for fault in [Fault::None, Fault::SecondPrimary, Fault::DeleteClaim, Fault::UnknownPod, Fault::BrokenJson, Fault::Internal] {
         for members in [1, 3, 5] {
-            let observed = sample::annotated(members, ANNOTATION, fault.name());
+            let observed = asked_of(members, fault);
             assert_eq!(native.decide(&observed), wasm.decide(&observed), "{fault:?} with {members}");
         }
     }
     assert_eq!(native.decide(&asked(Fault::Trap)).unwrap_err().reason(), wasm.decide(&asked(Fault::Trap)).unwrap_err().reason());
+}
+
+/// The built-in policy in situations that lead it through its parts. What it should say in each is its own tests' business.
+#[test]
+fn the_built_in_policy_decides_alike_natively_and_in_the_sandbox() {
+    type Edit = fn(&mut Observed);
+    let situations: [(&str, Edit); 10] = [
+        ("healthy", |_| {}),
+        ("never formed", |observed| observed.ledger.formed = Some(false)),
+        ("not known whether formed", |observed| observed.ledger.formed = None),
+        ("being deleted", |observed| observed.instance.deleting = true),
+        ("a spec that can't be read", |observed| observed.instance.spec = "[]".into()),
+        ("primary terminated", |observed| {
+            observed.pods[0].container = ContainerState::Terminated;
+            observed.servers[0].reach = Reach::Silent(20_000);
+        }),
+        ("primary silent", |observed| observed.servers[0].reach = Reach::Silent(20_000)),
+        ("primary's node gone", |observed| {
+            observed.pods[0].node_state = NodeState::Gone;
+            observed.servers[0].reach = Reach::Silent(60_000);
+        }),
+        ("a replica follows nobody", |observed| {
+            let facts = observed.servers[1].facts.as_mut().unwrap();
+            if let Role::Replica(link) = &mut facts.role {
+                link.primary = Upstream::Nobody;
+                link.up = false;
+            }
+        }),
+        ("pods not made yet", |observed| {
+            observed.pods.clear();
+            observed.servers.clear();
+        }),
+    ];
+    let native = NativePolicy::<ReplicaPolicy>::new();
+    let (_, _, wasm) = admitted("vko-replica");
+    assert_eq!(native.info().name, wasm.info().name);
+    for (name, edit) in situations {
+        for members in [1, 3] {
+            let mut observed = sample::observed(members.max(2));
+            observed.instance.spec = observed.instance.spec.replace("\"replicas\":2", &format!("\"replicas\":{members}"));
+            edit(&mut observed);
+            let (native, wasm) = (native.decide(&observed), wasm.decide(&observed));
+            assert_eq!(native, wasm, "{name} with {members}");
+            assert!(native.is_ok(), "{name} with {members}: {native:?}");
+        }
+    }
 }
 
 #[test]
@@ -181,7 +235,7 @@ fn what_is_no_such_policy_is_refused_at_admission() {
 
     let half = &component[..component.len() / 2];
     let cases: [(&str, &[u8], &str, &str); 7] = [
-        ("cut in half", half, "PolicyMalformed", "unexpected end"),
+        ("cut in half", half, "PolicyMalformed", "out of bounds"),
         ("no wasm at all", b"#!/bin/sh", "PolicyMalformed", "magic"),
         ("a core module", b"\0asm\x01\0\0\0", "PolicyMalformed", "component"),
         ("an empty component", EMPTY, "PolicyInterfaceMismatch", "doesn't export valkey:policy/decisions@0.1.0"),

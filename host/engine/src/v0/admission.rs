@@ -90,6 +90,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_names_are_those_of_the_interface() {
+        let (package, version) = vko_wit::INTERFACE.split_once('@').unwrap_or_default();
+        assert_eq!((LOG, DECISIONS), (&*format!("{package}/log@{version}"), &*format!("{package}/decisions@{version}")));
+    }
+
+    #[test]
     fn a_description_that_differs_is_named() {
         let said = ModuleInfo {
             name: "p".into(),

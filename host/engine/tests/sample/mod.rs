@@ -1,10 +1,10 @@
 //! An observation for tests and the benchmark: a healthy instance of the replica architecture, every field filled, every list of it in use.
 
-use vko_wit::common::{Architecture, Pair, Version};
+use vko_wit::common::{Architecture, Version};
 use vko_wit::observation::*;
 
 /// The instance with so many members, the first one the primary. Pods are `pod-0`, `pod-1` ..., claims `claim-0` ...
-pub fn observed(members: u32) -> Observed {
+pub(crate) fn observed(members: u32) -> Observed {
     Observed {
         now: 1_790_000_000_000,
         instance: instance(members),
@@ -34,13 +34,6 @@ pub fn observed(members: u32) -> Observed {
         jobs: vec![],
         extensions: vec![],
     }
-}
-
-/// The same, with an annotation.
-pub fn annotated(members: u32, key: &str, value: &str) -> Observed {
-    let mut observed = observed(members);
-    observed.instance.annotations.push(Pair { key: key.into(), value: value.into() });
-    observed
 }
 
 fn instance(members: u32) -> Instance {
