@@ -9,7 +9,8 @@ use crate::secret::Secret;
 /// A command to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// `INFO server replication persistence`: the light probe.
+    /// `INFO server replication persistence keyspace`: the light probe. The keyspace is in it because "empty" must be a fact and not the lack
+    /// of one.
     LightProbe,
     /// `INFO` of the sections that a full look needs (server, clients, memory, persistence, stats, replication, keyspace).
     FullInfo,
