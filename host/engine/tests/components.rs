@@ -22,7 +22,7 @@ static MISBEHAVE: LazyLock<(Vec<u8>, Expected, Arc<dyn Policy>)> = LazyLock::new
 fn component(package: &str) -> Vec<u8> {
     let folder = std::env::var_os("VKO_GUESTS").map(PathBuf::from).unwrap_or_else(|| {
         let binary = std::env::current_exe().unwrap();
-        let target = binary.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists() && !folder.ends_with("debug"));
+        let target = binary.ancestors().find(|folder| folder.join("guests").is_dir());
         target.map(Path::to_path_buf).unwrap_or_default().join("guests")
     });
     let file = folder.join(format!("{package}.wasm"));
