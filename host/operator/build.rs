@@ -17,7 +17,9 @@ fn main() {
                 println!("cargo::error=the built-in policy {} can't be copied: {error}", from.display());
             }
         }
-        None => println!("cargo::error=the built-in policies are not built: run 'cargo xtask guests' first (or build with --features native)"),
+        None => println!(
+            "cargo::error=the built-in policies are not built: run 'cargo xtask guests' first (or build with --features native)"
+        ),
     }
 }
 

@@ -39,7 +39,9 @@ pub enum AccountsError {
         error: ApiError,
     },
     /// The Secret is there and holds no password.
-    #[error("the Secret {0} has no usable 'password'; put the former one back, or delete the Secret's finalizer and the Secret to get a new one")]
+    #[error(
+        "the Secret {0} has no usable 'password'; put the former one back, or delete the Secret's finalizer and the Secret to get a new one"
+    )]
     PasswordMissing(String),
     /// A hash or name isn't one.
     #[error("{0}")]
@@ -81,7 +83,10 @@ impl Accounts {
 
     /// What the operator logs in with.
     pub fn operator(&self) -> Credential {
-        Credential { user: Account::Operator.name().into(), password: self.0.get(&Account::Operator).cloned().unwrap_or_default() }
+        Credential {
+            user: Account::Operator.name().into(),
+            password: self.0.get(&Account::Operator).cloned().unwrap_or_default(),
+        }
     }
 
     /// The `user` lines, hashes only.
@@ -123,7 +128,8 @@ fn generate<W: World>(world: &W) -> Secret {
         world.random(&mut bytes);
         // 248 is the largest multiple of 62 below 256: bytes beyond would favour the first letters.
         let usable = bytes.iter().filter(|byte| **byte < 248);
-        password.extend(usable.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).take(LENGTH - password.len()));
+        password
+            .extend(usable.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).take(LENGTH - password.len()));
     }
     Secret::new(password)
 }

@@ -79,7 +79,11 @@ impl Command {
     pub fn is_dangerous(&self) -> bool {
         matches!(
             self,
-            Self::ReplicaOf { .. } | Self::ReplicaOfNobody { .. } | Self::ReplicaOfNoOne | Self::FailoverTo { .. } | Self::PauseWrites { .. }
+            Self::ReplicaOf { .. }
+                | Self::ReplicaOfNobody { .. }
+                | Self::ReplicaOfNoOne
+                | Self::FailoverTo { .. }
+                | Self::PauseWrites { .. }
         )
     }
 

@@ -12,7 +12,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vko_wit::common::Version;
-use vko_wit::observation::{FenceRecord, LastPrimary, Ledger as Observed, LedgerMember, Lineage as ObservedLineage, OperationRecord};
+use vko_wit::observation::{
+    FenceRecord, LastPrimary, Ledger as Observed, LedgerMember, Lineage as ObservedLineage, OperationRecord,
+};
 
 use crate::world::UnixMs;
 
@@ -156,7 +158,11 @@ impl Ledger {
         Observed {
             formed: self.formed,
             members: self.members.iter().map(Member::observed).collect(),
-            lineages: self.lineages.iter().map(|l| ObservedLineage { replid: l.replid.clone(), best_offset: l.best_offset, seen: l.seen }).collect(),
+            lineages: self
+                .lineages
+                .iter()
+                .map(|l| ObservedLineage { replid: l.replid.clone(), best_offset: l.best_offset, seen: l.seen })
+                .collect(),
             last_primary: match self.last_primary.as_slice() {
                 [] => LastPrimary::None,
                 members => LastPrimary::Members(members.iter().map(Member::observed).collect()),

@@ -70,7 +70,9 @@ impl ServerMemory {
     }
 
     fn note_failure(&mut self, now: Duration, error: ServerError) -> bool {
-        let changed = self.failing_since.is_none() || std::mem::discriminant(&error) != self.error.as_ref().map_or(std::mem::discriminant(&error), std::mem::discriminant);
+        let changed = self.failing_since.is_none()
+            || std::mem::discriminant(&error)
+                != self.error.as_ref().map_or(std::mem::discriminant(&error), std::mem::discriminant);
         self.failing_since.get_or_insert(now);
         self.error = Some(error);
         changed
@@ -94,7 +96,9 @@ struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     fn of(info: &'a Info) -> Self {
-                let attached = |replica: &'a AttachedReplica| (replica.ip.as_str(), replica.port, replica.state, replica.offset.is_some_and(|o| o > 0));
+        let attached = |replica: &'a AttachedReplica| {
+            (replica.ip.as_str(), replica.port, replica.state, replica.offset.is_some_and(|o| o > 0))
+        };
         Self {
             run_id: info.run_id.as_deref(),
             role: info.role,

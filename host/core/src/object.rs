@@ -190,7 +190,12 @@ impl Object {
 
     /// An annotation; empty when it isn't there.
     pub fn annotation(&self, key: &str) -> &str {
-        self.0.get("metadata").and_then(|m| m.get("annotations")).and_then(|l| l.get(key)).and_then(Value::as_str).unwrap_or_default()
+        self.0
+            .get("metadata")
+            .and_then(|m| m.get("annotations"))
+            .and_then(|l| l.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// UID of the controlling owner; empty when there is none.

@@ -77,7 +77,8 @@ impl Registry {
     pub fn admitted(&self) -> Vec<Arc<dyn Policy>> {
         let state = self.lock();
         let withdrawn = |info: &PolicyInfo| state.failures.get(&info.digest).is_some_and(|count| *count >= FAILURES_MAX);
-        let modules = state.modules.values().filter_map(|module| module.result.as_ref().ok()).filter(|policy| !withdrawn(policy.info()));
+        let modules =
+            state.modules.values().filter_map(|module| module.result.as_ref().ok()).filter(|policy| !withdrawn(policy.info()));
         self.built_in.iter().chain(modules).cloned().collect()
     }
 
@@ -103,12 +104,17 @@ impl Registry {
                 continue;
             }
             let result = admit.unpack(&config_map.0).and_then(|(expected, component)| admit.admit(&expected, &component));
-            loaded.push(Loaded { config_map: config_map.clone(), result: result.as_ref().map(|policy| policy.info().clone()).map_err(Clone::clone) });
+            loaded.push(Loaded {
+                config_map: config_map.clone(),
+                result: result.as_ref().map(|policy| policy.info().clone()).map_err(Clone::clone),
+            });
             let mut state = self.lock();
             if let Ok(policy) = &result {
                 state.failures.remove(&policy.info().digest);
             }
-            state.modules.insert(config_map.name().into(), Module { resource_version: config_map.resource_version().into(), result });
+            state
+                .modules
+                .insert(config_map.name().into(), Module { resource_version: config_map.resource_version().into(), result });
             changed = true;
         }
         if changed {

@@ -23,7 +23,14 @@ pub struct HostFacts {
 }
 
 /// The topology object's status, without the ledger.
-pub fn topology_status(before: &Value, decision: &Decision, host: &HostFacts, cut_off: &CutOff, generation: u64, now: UnixMs) -> Value {
+pub fn topology_status(
+    before: &Value,
+    decision: &Decision,
+    host: &HostFacts,
+    cut_off: &CutOff,
+    generation: u64,
+    now: UnixMs,
+) -> Value {
     let mut report = Report::new(before, generation, now);
     match &decision.plan {
         Some(plan) => report.plan(plan),
@@ -35,7 +42,10 @@ pub fn topology_status(before: &Value, decision: &Decision, host: &HostFacts, cu
         report.message.clone_from(message);
     }
     if let CutOff::Yes(silent) = cut_off {
-        let message = format!("the operator does not reach {}, which Kubernetes says are ready: it waits and does nothing dangerous", silent.join(", "));
+        let message = format!(
+            "the operator does not reach {}, which Kubernetes says are ready: it waits and does nothing dangerous",
+            silent.join(", ")
+        );
         report.set(ConditionType::Ready, Truth::Unknown, "OperatorCutOff", &message);
         report.message = message;
     }
@@ -80,7 +90,9 @@ impl Report {
             Phase::Paused => "Paused",
         };
         self.message.clone_from(&status.message);
-        if let Ok(details) = serde_json::from_str::<Value>(&status.details) && details.is_object() {
+        if let Ok(details) = serde_json::from_str::<Value>(&status.details)
+            && details.is_object()
+        {
             self.details = details;
         }
         for condition in &status.conditions {
@@ -160,7 +172,9 @@ fn describe(blocked: &vko_wit::planning::Blocked) -> String {
 
 /// A reason must be CamelCase; anything else of a policy's would make the API server refuse the whole status.
 fn reason(text: &str) -> &str {
-    let camel = text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric()) && text.len() <= 1024;
+    let camel = text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric())
+        && text.len() <= 1024;
     if camel { text } else { "PolicySays" }
 }
 
@@ -170,7 +184,13 @@ pub(crate) fn time(now: UnixMs) -> Time {
 }
 
 /// The Valkey's status, out of its topology object's. `refused`: why the newest spec is not in force (reason and message).
-pub fn valkey_status(before: &Value, topology: Option<&crate::object::Object>, generation: u64, refused: Option<(&str, &str)>, now: UnixMs) -> Value {
+pub fn valkey_status(
+    before: &Value,
+    topology: Option<&crate::object::Object>,
+    generation: u64,
+    refused: Option<(&str, &str)>,
+    now: UnixMs,
+) -> Value {
     let generation_i = i64::try_from(generation).unwrap_or(i64::MAX);
     let now = time(now);
     let below = topology.and_then(|t| t.0.get("status")).cloned().unwrap_or_else(|| json!({}));
@@ -208,7 +228,9 @@ pub fn valkey_status(before: &Value, topology: Option<&crate::object::Object>, g
             status[key] = value.clone();
         }
     }
-    let message = refused.map(|(_, message)| message.to_owned()).or_else(|| below.get("message").and_then(Value::as_str).map(str::to_owned));
+    let message = refused
+        .map(|(_, message)| message.to_owned())
+        .or_else(|| below.get("message").and_then(Value::as_str).map(str::to_owned));
     if let Some(message) = message.filter(|m| !m.is_empty()) {
         status["message"] = json!(message);
     }

@@ -43,7 +43,14 @@ pub struct Site<W> {
 
 impl<W: World> Site<W> {
     /// A new one.
-    pub fn new(world: Arc<W>, settings: Arc<Settings>, lease: LeaseState, store: Store<W>, memory: Arc<Memory>, wake: Arc<Notify>) -> Self {
+    pub fn new(
+        world: Arc<W>,
+        settings: Arc<Settings>,
+        lease: LeaseState,
+        store: Store<W>,
+        memory: Arc<Memory>,
+        wake: Arc<Notify>,
+    ) -> Self {
         Self {
             world,
             settings,

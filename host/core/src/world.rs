@@ -174,10 +174,20 @@ pub enum ServerError {
 /// Valkey servers and Sentinels.
 pub trait Servers: Send + Sync + 'static {
     /// Sends one command on the target's lasting connection (made when there is none) and waits for the answer.
-    fn call(&self, target: &Target, command: Command, deadline: Duration) -> impl Future<Output = Result<Reply, ServerError>> + Send;
+    fn call(
+        &self,
+        target: &Target,
+        command: Command,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Reply, ServerError>> + Send;
     /// The same on a connection made for this call: where the answer must be of the server as it is now, not of a connection's
     /// past (roles after a hand-over), or where the command blocks.
-    fn call_fresh(&self, target: &Target, command: Command, deadline: Duration) -> impl Future<Output = Result<Reply, ServerError>> + Send;
+    fn call_fresh(
+        &self,
+        target: &Target,
+        command: Command,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Reply, ServerError>> + Send;
     /// Closes the connections to these pods (UIDs): they are gone.
     fn forget(&self, pods_gone: &[String]);
     /// Closes all connections: after the Lease was lost.

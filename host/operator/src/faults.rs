@@ -112,7 +112,12 @@ impl<W: World> Servers for Mortal<W> {
         }
         result
     }
-    fn call_fresh(&self, target: &Target, command: Command, deadline: Duration) -> impl Future<Output = Result<Reply, ServerError>> + Send {
+    fn call_fresh(
+        &self,
+        target: &Target,
+        command: Command,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Reply, ServerError>> + Send {
         self.inner.call_fresh(target, command, deadline)
     }
     fn forget(&self, pods: &[String]) {

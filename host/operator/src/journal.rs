@@ -18,7 +18,8 @@ pub(crate) async fn print(options: &JournalOptions) -> anyhow::Result<()> {
         .with_context(|| format!("no operator serves its journal on {}; run this in the operator's pod", options.address))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = hyper::Request::get(format!("/journal/{namespace}/{name}")).header("host", "localhost").body(Empty::<Bytes>::new())?;
+    let request =
+        hyper::Request::get(format!("/journal/{namespace}/{name}")).header("host", "localhost").body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;
     let found = answer.status().is_success();
     let body = answer.into_body().collect().await?.to_bytes();

@@ -102,13 +102,19 @@ fn log(json: bool) {
 }
 
 fn images(options: &RunOptions) -> anyhow::Result<Images> {
-    let lines: BTreeMap<String, String> =
-        serde_json::from_str(&options.images).with_context(|| format!("IMAGES is no JSON map of line to image: {:?}", options.images))?;
+    let lines: BTreeMap<String, String> = serde_json::from_str(&options.images)
+        .with_context(|| format!("IMAGES is no JSON map of line to image: {:?}", options.images))?;
     Ok(Images {
         registry: options.registry.clone(),
         lines,
         pull_policy: Some(options.image_pull_policy.clone()).filter(|policy| !policy.is_empty()),
-        pull_secrets: options.image_pull_secrets.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        pull_secrets: options
+            .image_pull_secrets
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
     })
 }
 
@@ -144,7 +150,10 @@ fn metrics_page(metrics: &Metrics) -> Answer {
 fn health_page<W: World>(world: Arc<W>) -> Answer {
     Arc::new(move |path| match path {
         "/healthz" => (StatusCode::OK, "ok\n".into()),
-        "/readyz" => match [Kind::Valkey, Kind::Failover, Kind::Pod, Kind::Secret].into_iter().find(|kind| Kube::cache_age(&*world, *kind).is_none()) {
+        "/readyz" => match [Kind::Valkey, Kind::Failover, Kind::Pod, Kind::Secret]
+            .into_iter()
+            .find(|kind| Kube::cache_age(&*world, *kind).is_none())
+        {
             None => (StatusCode::OK, "ok\n".into()),
             Some(kind) => (StatusCode::SERVICE_UNAVAILABLE, format!("the watch of {} has listed nothing yet\n", kind.plural())),
         },
@@ -154,11 +163,16 @@ fn health_page<W: World>(world: Arc<W>) -> Answer {
 
 fn journal_page(journals: Journals) -> Answer {
     Arc::new(move |path| {
-        let Some((namespace, name)) = path.strip_prefix("/journal/").and_then(|rest| rest.split_once('/')) else { return not_found() };
+        let Some((namespace, name)) = path.strip_prefix("/journal/").and_then(|rest| rest.split_once('/')) else {
+            return not_found();
+        };
         let key = Key { namespace: namespace.into(), name: name.into() };
         let journal = journals.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
         let Some(journal) = journal else {
-            return (StatusCode::NOT_FOUND, format!("this operator looks after no {namespace}/{name}; ask the one that holds the Lease\n"));
+            return (
+                StatusCode::NOT_FOUND,
+                format!("this operator looks after no {namespace}/{name}; ask the one that holds the Lease\n"),
+            );
         };
         let lines: Vec<String> = journal.entries().iter().filter_map(|entry| serde_json::to_string(entry).ok()).collect();
         (StatusCode::OK, lines.join("\n") + "\n")

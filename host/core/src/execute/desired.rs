@@ -76,7 +76,9 @@ fn is_ours(topology: &Topology, live: &Object) -> bool {
     let same = |a: &str, b: &str| !a.is_empty() && a == b;
     same(live.controller_uid(), &topology.uid)
         || same(live.label(names::VALKEY_UID), &topology.valkey_uid)
-        || (live.controller_uid().is_empty() && live.label(names::MANAGED_BY) == names::OPERATOR && live.label(names::INSTANCE) == topology.name)
+        || (live.controller_uid().is_empty()
+            && live.label(names::MANAGED_BY) == names::OPERATOR
+            && live.label(names::INSTANCE) == topology.name)
 }
 
 fn id_of(object: &Value) -> Option<ObjectId> {

@@ -15,14 +15,16 @@ use crate::world::{Target, World};
 /// holding.
 pub async fn check<W: World>(site: &Site<W>, expectations: &[Expectation]) -> Result<(), ExecuteError> {
     for expectation in expectations {
-        let pod = subject(expectation).ok_or_else(|| ExecuteError::ExpectationFailed("something that this host can't read".into()))?;
+        let pod =
+            subject(expectation).ok_or_else(|| ExecuteError::ExpectationFailed("something that this host can't read".into()))?;
         let info = site.look(pod).await?;
         let (name, _) = site.target(pod)?;
         let peer = match expectation {
             Expectation::RoleReplicaOf(pair) => Some(site.target(&pair.peer)?.1),
             _ => None,
         };
-        holds(expectation, &info, peer.as_ref()).map_err(|what| ExecuteError::ExpectationFailed(format!("{name} to be {what}")))?;
+        holds(expectation, &info, peer.as_ref())
+            .map_err(|what| ExecuteError::ExpectationFailed(format!("{name} to be {what}")))?;
     }
     Ok(())
 }
@@ -40,7 +42,7 @@ fn subject(expectation: &Expectation) -> Option<&str> {
 
 /// Whether it holds; the error names what was expected. What the server doesn't say doesn't hold.
 fn holds(expectation: &Expectation, info: &Info, peer: Option<&Target>) -> Result<(), String> {
-        let yes = |holds: bool, what: &dyn Fn() -> String| if holds { Ok(()) } else { Err(what()) };
+    let yes = |holds: bool, what: &dyn Fn() -> String| if holds { Ok(()) } else { Err(what()) };
     match expectation {
         Expectation::RunId(known) => {
             yes(info.run_id.as_deref() == Some(&known.value), &|| format!("still in run {}", known.value))
@@ -51,7 +53,9 @@ fn holds(expectation: &Expectation, info: &Info, peer: Option<&Target>) -> Resul
         Expectation::RolePrimary(_) => yes(info.role == Some(Role::Primary), &|| "a primary".into()),
         Expectation::RoleReplicaOf(_) => {
             let follows = info.role == Some(Role::Replica) && peer.is_some_and(|peer| points_at(info, peer));
-            yes(follows, &|| format!("a replica of {}", peer.map_or_else(|| "a pod that is gone".into(), |peer| peer.ip.to_string())))
+            yes(follows, &|| {
+                format!("a replica of {}", peer.map_or_else(|| "a pod that is gone".into(), |peer| peer.ip.to_string()))
+            })
         }
         Expectation::OffsetAtLeast(offset) => {
             let now = match info.role {

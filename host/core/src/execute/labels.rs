@@ -46,7 +46,8 @@ pub fn changes(observed: &Observed, pods: &[Object], routing: &Routing) -> Vec<C
 }
 
 fn wanted_role<'a>(observed: &Observed, pod: &'a Object, routing: &Routing) -> &'a str {
-    let observed_role = observed.servers.iter().find(|s| s.pod == pod.uid()).and_then(|s| s.facts.as_ref()).map(|facts| &facts.role);
+    let observed_role =
+        observed.servers.iter().find(|s| s.pod == pod.uid()).and_then(|s| s.facts.as_ref()).map(|facts| &facts.role);
     let now = pod.label(names::ROLE);
     let is_writer = matches!(&routing.writer, Writer::Pod(uid) if uid == pod.uid());
     match (is_writer, observed_role) {

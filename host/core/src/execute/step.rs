@@ -54,7 +54,8 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, step: &Step) -> 
 
 /// The member that a pod fills.
 pub(crate) fn member(observed: &Observed, pod: &str) -> Result<Member, ExecuteError> {
-    let found = observed.pods.iter().find(|p| p.uid == pod).ok_or_else(|| ExecuteError::TargetGone(format!("the pod with UID {pod}")))?;
+    let found =
+        observed.pods.iter().find(|p| p.uid == pod).ok_or_else(|| ExecuteError::TargetGone(format!("the pod with UID {pod}")))?;
     let claim = observed.claims.iter().find(|c| c.workload == found.workload && c.ordinal == found.ordinal);
     Ok(Member {
         workload: found.workload.clone(),
@@ -94,7 +95,11 @@ async fn follow_primary<W: World>(site: &Site<W>, pod: &str, primary: &str) -> R
     let info = site.look(pod).await?;
     let follows = info.role == Some(Role::Replica) && points_at(&info, &upstream);
     let (name, _) = site.target(pod)?;
-    if follows { Ok(()) } else { Err(ExecuteError::NotVerified(format!("{name} does not follow {primary_name} after REPLICAOF"))) }
+    if follows {
+        Ok(())
+    } else {
+        Err(ExecuteError::NotVerified(format!("{name} does not follow {primary_name} after REPLICAOF")))
+    }
 }
 
 /// Whether a replica's upstream is that server.

@@ -114,9 +114,10 @@ impl<W: World> Instance<W> {
     fn pods_left(&self) -> bool {
         let nodes = self.shared.world.cached_all(Kind::Node);
         let answers = |name: &str| {
-            nodes.iter().find(|node| node.name() == name).is_some_and(|node| {
-                node.list("/status/conditions").iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
-            })
+            nodes
+                .iter()
+                .find(|node| node.name() == name)
+                .is_some_and(|node| node.list("/status/conditions").iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
         };
         self.pods().iter().any(|pod| answers(pod.text("/spec/nodeName")))
     }
@@ -152,7 +153,12 @@ impl<W: World> Instance<W> {
             let pod = claim.name().strip_prefix(names::CLAIM_TEMPLATE).and_then(|rest| rest.strip_prefix('-'));
             pod.and_then(crate::observe::ordinal_of).is_some_and(|(of, _)| of == workload)
         };
-        self.shared.world.cached_of(Kind::PersistentVolumeClaim, &self.key.namespace, &self.key.name).into_iter().filter(ours).collect()
+        self.shared
+            .world
+            .cached_of(Kind::PersistentVolumeClaim, &self.key.namespace, &self.key.name)
+            .into_iter()
+            .filter(ours)
+            .collect()
     }
 }
 

@@ -28,7 +28,9 @@ impl<W: World> Instance<W> {
     }
 
     pub(super) fn objects(&self) -> Vec<(Kind, Object)> {
-        let of = |kind: Kind| self.shared.world.cached_of(kind, &self.key.namespace, &self.key.name).into_iter().map(move |o| (kind, o));
+        let of = |kind: Kind| {
+            self.shared.world.cached_of(kind, &self.key.namespace, &self.key.name).into_iter().map(move |o| (kind, o))
+        };
         LISTED.into_iter().flat_map(of).collect()
     }
 
@@ -59,7 +61,10 @@ pub(super) fn targets(pods: &[Object], credential: &Credential) -> BTreeMap<Stri
 /// # Errors
 /// Names the setting or field that can't be used.
 pub(super) fn server_conf(topology: &Topology, settings: &[Pair]) -> Result<String, String> {
-    let limit = topology.spec.pointer("/resources/limits/memory").map(|limit| limit.as_str().map_or_else(|| limit.to_string(), str::to_owned));
+    let limit = topology
+        .spec
+        .pointer("/resources/limits/memory")
+        .map(|limit| limit.as_str().map_or_else(|| limit.to_string(), str::to_owned));
     let settings = settings.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect();
     let conf = ServerConf {
         on_claim: topology.spec.get("storage").is_some_and(Value::is_object),

@@ -55,7 +55,9 @@ struct Seen<'a, W> {
 
 /// What a pod's template is, by the stamps of the StatefulSet in force.
 fn template_state(pod: &Object, set: &Object) -> TemplateState {
-    let of = |key: &str| (pod.annotation(key) == set.annotation(key), pod.annotation(key).is_empty() || set.annotation(key).is_empty());
+    let of = |key: &str| {
+        (pod.annotation(key) == set.annotation(key), pod.annotation(key).is_empty() || set.annotation(key).is_empty())
+    };
     match (of(vko_api::names::SPEC_HASH), of(vko_api::names::SOFTWARE)) {
         ((_, true), _) | (_, (_, true)) => TemplateState::Unknown,
         ((false, _), _) => TemplateState::SpecChanged,
@@ -96,7 +98,12 @@ impl<W: World> Instance<W> {
         Ok(next)
     }
 
-    async fn report_valkey(&self, valkey: &Object, topology: Option<&Object>, refused: Option<(&str, &str)>) -> Result<(), LookError> {
+    async fn report_valkey(
+        &self,
+        valkey: &Object,
+        topology: Option<&Object>,
+        refused: Option<(&str, &str)>,
+    ) -> Result<(), LookError> {
         let before = valkey.0.get("status").cloned().unwrap_or(Value::Null);
         let status = valkey_status(&before, topology, valkey.generation(), refused, self.shared.world.unix_ms());
         if status == before {
@@ -157,7 +164,9 @@ impl<W: World> Instance<W> {
 
     /// The shared parts, made anew for a new topology object.
     async fn site(&mut self, topology: &Object) -> Result<Arc<Site<W>>, LookError> {
-        if let Some(site) = &self.site && site.store.is_of(topology.uid()).await {
+        if let Some(site) = &self.site
+            && site.store.is_of(topology.uid()).await
+        {
             site.store.refresh(topology).await;
             return Ok(site.clone());
         }
@@ -187,12 +196,19 @@ impl<W: World> Instance<W> {
     async fn nothing_there(&self) -> Result<bool, ApiError> {
         let workload = vko_api::names::data_workload(&self.key.name);
         let set = self.shared.world.get(&ObjectId::new(Kind::StatefulSet, &self.key.namespace, &workload)).await?;
-        let known = self.shared.world.cache_age(Kind::PersistentVolumeClaim).is_some() && self.shared.world.cache_age(Kind::Pod).is_some();
+        let known = self.shared.world.cache_age(Kind::PersistentVolumeClaim).is_some()
+            && self.shared.world.cache_age(Kind::Pod).is_some();
         Ok(set.is_none() && known && self.claims().is_empty() && self.pods().is_empty())
     }
 
     /// OBSERVE; if the ledger learns from it, observes once more with the newer ledger.
-    async fn observe_and_learn(&self, site: &Arc<Site<W>>, valkey: &Object, topology: &Object, pods: &[Object]) -> Result<Observed, LookError> {
+    async fn observe_and_learn(
+        &self,
+        site: &Arc<Site<W>>,
+        valkey: &Object,
+        topology: &Object,
+        pods: &[Object],
+    ) -> Result<Observed, LookError> {
         let observed = self.observe(site, valkey, topology, pods).await;
         let set = self.stateful_set();
         let members = set.as_ref().and_then(|set| set.number("/spec/replicas")).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
@@ -242,7 +258,12 @@ impl<W: World> Instance<W> {
     }
 
     /// PLAN and GUARD, on a thread that may block.
-    async fn decide(&mut self, observed: Observed, circumstances: Circumstances, valkey: &Object) -> Result<(Arc<Observed>, Decision), LookError> {
+    async fn decide(
+        &mut self,
+        observed: Observed,
+        circumstances: Circumstances,
+        valkey: &Object,
+    ) -> Result<(Arc<Observed>, Decision), LookError> {
         let Some(built_in) = self.shared.registry.built_in(observed.instance.architecture) else {
             return Err(LookError::PolicyTaskEnded("this build has no policy for the architecture".into()));
         };
@@ -291,7 +312,13 @@ impl<W: World> Instance<W> {
         unsettled
     }
 
-    fn rendered(&self, topology: &Topology, observed: &Observed, plan: &Plan, accounts: &Accounts) -> Result<Vec<Value>, (String, String)> {
+    fn rendered(
+        &self,
+        topology: &Topology,
+        observed: &Observed,
+        plan: &Plan,
+        accounts: &Accounts,
+    ) -> Result<Vec<Value>, (String, String)> {
         let circumstances = Circumstances { lease: true, fresh: true, cut_off: false, current: true };
         let view = View::new(observed, circumstances);
         let mut desired = plan.desired.clone();
@@ -310,7 +337,8 @@ impl<W: World> Instance<W> {
         let inputs = render::Inputs { conf: &conf, users_acl: &users_acl, start: workload.start, ending: false };
         let set = self.stateful_set();
         let live = Live { stateful_set: set.as_ref(), roll_out: false };
-        render::render(topology, &desired, &inputs, &self.shared.settings, live).map_err(|error| (error.reason().to_owned(), error.to_string()))
+        render::render(topology, &desired, &inputs, &self.shared.settings, live)
+            .map_err(|error| (error.reason().to_owned(), error.to_string()))
     }
 
     /// Tells running pods of a changed ConfigMap.
@@ -335,7 +363,8 @@ impl<W: World> Instance<W> {
     fn policy_problem(&self) -> Option<(String, String)> {
         let given_up = self.governor.as_ref().and_then(|governor| governor.given_up().last().cloned());
         if let Some(given_up) = given_up {
-            let message = format!("policy {} {} does not govern: {}", given_up.policy.name, given_up.policy.version, given_up.message);
+            let message =
+                format!("policy {} {} does not govern: {}", given_up.policy.name, given_up.policy.version, given_up.message);
             return Some((given_up.reason.into(), message));
         }
         let (name, error) = self.shared.registry.refused().into_iter().next()?;
@@ -347,7 +376,8 @@ impl<W: World> Instance<W> {
         if plan.is_none_or(|plan| plan.status.phase != Phase::Ready) {
             return Ok(());
         }
-        let claims: BTreeMap<(&str, u32), &str> = observed.claims.iter().map(|c| ((c.workload.as_str(), c.ordinal), c.uid.as_str())).collect();
+        let claims: BTreeMap<(&str, u32), &str> =
+            observed.claims.iter().map(|c| ((c.workload.as_str(), c.ordinal), c.uid.as_str())).collect();
         let member = |pod: &vko_wit::observation::Pod| Member {
             workload: pod.workload.clone(),
             ordinal: pod.ordinal,
@@ -364,7 +394,10 @@ impl<W: World> Instance<W> {
             }
         }
         let versions: Vec<_> = observed.servers.iter().filter_map(|s| s.facts.as_ref()).map(|f| f.version).collect();
-        let finished = versions.first().filter(|first| versions.iter().all(|v| v == *first)).map(|v| format!("{}.{}.{}", v.major, v.minor, v.patch));
+        let finished = versions
+            .first()
+            .filter(|first| versions.iter().all(|v| v == *first))
+            .map(|v| format!("{}.{}.{}", v.major, v.minor, v.patch));
         Ok(site
             .store
             .change(|ledger| {
@@ -380,8 +413,10 @@ impl<W: World> Instance<W> {
 
     /// How soon to ask servers and to look again.
     fn pace(&mut self, observed: &Observed, decision: &Decision, unsettled: bool, host: &HostFacts) -> Duration {
-        let all_answer = observed.pods.len() == observed.servers.len() && observed.servers.iter().all(|s| s.reach == Reach::Answered);
-        let at_rest = self.tracks.running().is_empty() && decision.guarded.tracks.is_empty() && !unsettled && host.problem.is_none();
+        let all_answer =
+            observed.pods.len() == observed.servers.len() && observed.servers.iter().all(|s| s.reach == Reach::Answered);
+        let at_rest =
+            self.tracks.running().is_empty() && decision.guarded.tracks.is_empty() && !unsettled && host.problem.is_none();
         let ready = decision.plan.as_ref().is_some_and(|plan| plan.status.phase == Phase::Ready);
         self.probes.set_pace(if all_answer && at_rest && ready { probe::QUIET } else { probe::ALERT });
         let asked = decision.plan.as_ref().map_or(0, |plan| plan.look_again);

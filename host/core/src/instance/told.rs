@@ -21,10 +21,22 @@ impl<W: World> Instance<W> {
             let outcome = report.result.as_ref().map_or_else(|error| error.reason(), |()| "done");
             metrics.steps.get_or_create(&StepEnd { operation: report.operation, outcome }).inc();
             let text = report.result.as_ref().map_or_else(ToString::to_string, |()| "done".into());
-            tracing::info!(instance = regarding.name(), namespace = regarding.namespace(), operation = report.operation, reason = report.reason, outcome = text, "step");
+            tracing::info!(
+                instance = regarding.name(),
+                namespace = regarding.namespace(),
+                operation = report.operation,
+                reason = report.reason,
+                outcome = text,
+                "step"
+            );
             journal.note(
                 world.unix_ms(),
-                Event::Step { subject: report.subject.clone(), operation: report.operation.into(), reason: report.reason.clone(), outcome: text },
+                Event::Step {
+                    subject: report.subject.clone(),
+                    operation: report.operation.into(),
+                    reason: report.reason.clone(),
+                    outcome: text,
+                },
             );
             if let Some(note) = note_of(&report) {
                 let (world, regarding) = (world.clone(), regarding.clone());
@@ -39,8 +51,15 @@ impl<W: World> Instance<W> {
         metrics.decisions.inc();
         for given_up in &decision.given_up {
             metrics.policies_rejected.get_or_create(&Reason { reason: given_up.reason }).inc();
-            let note = format!("policy {} {} does not govern here: {}", given_up.policy.name, given_up.policy.version, given_up.message);
-            tracing::warn!(instance = self.key.name, namespace = self.key.namespace, reason = given_up.reason, note, "policy does not govern");
+            let note =
+                format!("policy {} {} does not govern here: {}", given_up.policy.name, given_up.policy.version, given_up.message);
+            tracing::warn!(
+                instance = self.key.name,
+                namespace = self.key.namespace,
+                reason = given_up.reason,
+                note,
+                "policy does not govern"
+            );
             self.shared.world.event(regarding, EventNote { reason: given_up.reason.into(), note, warning: true }).await;
         }
         if let Some((from, to)) = &decision.swapped {
@@ -53,7 +72,8 @@ impl<W: World> Instance<W> {
         }
         for refusal in &decision.guarded.refusals {
             metrics.refusals.get_or_create(&Reason { reason: refusal.name }).inc();
-            let note = format!("rule {}: {} of {} was refused: {}", refusal.rule, refusal.operation, refusal.subject, refusal.why);
+            let note =
+                format!("rule {}: {} of {} was refused: {}", refusal.rule, refusal.operation, refusal.subject, refusal.why);
             tracing::warn!(instance = self.key.name, namespace = self.key.namespace, note, "the guard refused a step");
             self.shared.world.event(regarding, EventNote { reason: refusal.name.into(), note, warning: true }).await;
         }
@@ -74,7 +94,12 @@ impl<W: World> Instance<W> {
                 digest: decision.policy.digest.clone(),
                 observed: serde_json::to_value(observed).unwrap_or(Value::Null),
                 plan,
-                refused: decision.guarded.refusals.iter().map(|r| format!("{} of {}: {}", r.operation, r.subject, r.why)).collect(),
+                refused: decision
+                    .guarded
+                    .refusals
+                    .iter()
+                    .map(|r| format!("{} of {}: {}", r.operation, r.subject, r.why))
+                    .collect(),
             },
         );
     }

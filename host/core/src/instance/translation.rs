@@ -46,13 +46,25 @@ impl<W: World> Instance<W> {
         };
         match live {
             Some(live) if live.deleting() => {}
-            Some(live) if live.label(names::VALKEY_UID) != valkey.uid() && !live.controller_uid().is_empty() && live.controller_uid() != valkey.uid() => {
-                let message = format!("a Failover {} exists that belongs to something else; delete it or choose another name", self.key.name);
+            Some(live)
+                if live.label(names::VALKEY_UID) != valkey.uid()
+                    && !live.controller_uid().is_empty()
+                    && live.controller_uid() != valkey.uid() =>
+            {
+                let message = format!(
+                    "a Failover {} exists that belongs to something else; delete it or choose another name",
+                    self.key.name
+                );
                 return Ok(Some(Refused { reason: "TopologyForeign".into(), message }));
             }
             Some(live) => {
                 if let Some(path) = differs(&wanted, &live, names::OPERATOR) {
-                    tracing::info!(namespace = self.key.namespace, instance = self.key.name, path, "the topology object is brought to the spec");
+                    tracing::info!(
+                        namespace = self.key.namespace,
+                        instance = self.key.name,
+                        path,
+                        "the topology object is brought to the spec"
+                    );
                     self.shared.world.apply(&wanted).await?;
                 }
             }

@@ -17,8 +17,12 @@ pub enum CutOff {
 /// lasts as long as the evidence does.
 pub fn cut_off(observed: &Observed) -> CutOff {
     let ready = |uid: &str| observed.pods.iter().find(|pod| pod.uid == uid && pod.ready);
-    let known: Vec<(&Reach, &Pod)> =
-        observed.servers.iter().filter(|server| server.age < u64::MAX).filter_map(|s| ready(&s.pod).map(|pod| (&s.reach, pod))).collect();
+    let known: Vec<(&Reach, &Pod)> = observed
+        .servers
+        .iter()
+        .filter(|server| server.age < u64::MAX)
+        .filter_map(|s| ready(&s.pod).map(|pod| (&s.reach, pod)))
+        .collect();
     let silent: Vec<&Pod> = known.iter().filter(|(reach, _)| matches!(reach, Reach::Silent(_))).map(|(_, pod)| *pod).collect();
     let mut nodes: Vec<&str> = silent.iter().map(|pod| pod.node.as_str()).collect();
     nodes.sort_unstable();

@@ -140,7 +140,8 @@ fn consents(person: &Object, ledger: &Ledger) -> Vec<String> {
 }
 
 fn environment(inputs: &Inputs<'_>) -> Environment {
-    let mut zones: Vec<String> = inputs.nodes.iter().map(pods::zone_of).filter(|zone| !zone.is_empty()).map(str::to_owned).collect();
+    let mut zones: Vec<String> =
+        inputs.nodes.iter().map(pods::zone_of).filter(|zone| !zone.is_empty()).map(str::to_owned).collect();
     zones.sort();
     zones.dedup();
     Environment {

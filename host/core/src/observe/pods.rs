@@ -145,9 +145,26 @@ mod tests {
         let of = |state: Value| json!({"phase": "Running", "containerStatuses": [state]});
         let cases = [
             ("running", of(json!({"name": "valkey", "state": {"running": {}}})), NodeState::Alive, ContainerState::Running),
-            ("crashed and waiting", of(json!({"name": "valkey", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {}}})), NodeState::Alive, ContainerState::Terminated),
-            ("first start", of(json!({"name": "valkey", "state": {"waiting": {"reason": "PodInitializing"}}, "lastState": {}})), NodeState::Alive, ContainerState::Starting),
-            ("running, the kubelet says, long ago", of(json!({"name": "valkey", "state": {"running": {}}})), NodeState::Silent, ContainerState::Unknown),
+            (
+                "crashed and waiting",
+                of(
+                    json!({"name": "valkey", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {}}}),
+                ),
+                NodeState::Alive,
+                ContainerState::Terminated,
+            ),
+            (
+                "first start",
+                of(json!({"name": "valkey", "state": {"waiting": {"reason": "PodInitializing"}}, "lastState": {}})),
+                NodeState::Alive,
+                ContainerState::Starting,
+            ),
+            (
+                "running, the kubelet says, long ago",
+                of(json!({"name": "valkey", "state": {"running": {}}})),
+                NodeState::Silent,
+                ContainerState::Unknown,
+            ),
             ("failed pod on a silent node", json!({"phase": "Failed"}), NodeState::Silent, ContainerState::Terminated),
             ("no status yet", json!({"phase": "Pending"}), NodeState::Alive, ContainerState::Starting),
         ];
@@ -158,7 +175,8 @@ mod tests {
 
     #[test]
     fn terminating_counts_from_the_request_not_from_its_end() {
-        let pod = Object::new(json!({"metadata": {"deletionTimestamp": "1970-01-01T00:02:00Z", "deletionGracePeriodSeconds": 90}}));
+        let pod =
+            Object::new(json!({"metadata": {"deletionTimestamp": "1970-01-01T00:02:00Z", "deletionGracePeriodSeconds": 90}}));
         assert_eq!(terminating_for(&pod, 40_000), 10_000);
         assert_eq!(terminating_for(&pod, 10_000), 1);
     }

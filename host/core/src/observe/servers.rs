@@ -97,7 +97,7 @@ fn upstream(pods: &[Pod], address: &ServerAddress) -> Upstream {
 }
 
 fn link(pods: &[Pod], info: &Info) -> ReplicaLink {
-        ReplicaLink {
+    ReplicaLink {
         primary: info.primary().map_or(Upstream::Nobody, |address| upstream(pods, &address)),
         up: info.link_up == Some(true),
         syncing: info.sync_in_progress == Some(true),

@@ -8,12 +8,12 @@
 //! 4. Note the time in the record of each fence whose primary nobody follows (afterwards, since only a later time is safe). Whom this
 //!    pod followed before doesn't matter: after a crash between 1 and 4 it follows nobody already.
 
-use vko_model::info::{Info, Role};
 use crate::command::Command;
 use crate::execute::{ExecuteError, step::points_at};
 use crate::ledger::Fence;
 use crate::site::Site;
 use crate::world::{Target, World};
+use vko_model::info::{Info, Role};
 
 /// Detaches a pod's server from whatever it follows.
 ///
@@ -48,7 +48,8 @@ async fn note_detached<W: World>(site: &Site<W>) -> Result<(), ExecuteError> {
     for (uid, ..) in site.all_targets() {
         // The newest answer may be a look's of a moment ago: only one of now counts.
         if let Ok(info) = site.look(&uid).await {
-            let upstream = primaries.iter().filter(|primary| site.target(primary).is_ok_and(|(_, target)| points_at(&info, &target)));
+            let upstream =
+                primaries.iter().filter(|primary| site.target(primary).is_ok_and(|(_, target)| points_at(&info, &target)));
             followed.extend(upstream.cloned());
         }
     }

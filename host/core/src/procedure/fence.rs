@@ -61,12 +61,17 @@ fn setting(min_replicas: u32) -> Command {
 
 async fn read_back<W: World>(site: &Site<W>, pod: &str, name: &str, min_replicas: u32) -> Result<(), ExecuteError> {
     let names = vec!["min-replicas-to-write".to_owned(), "min-replicas-max-lag".to_owned()];
-    let wanted = [("min-replicas-to-write", min_replicas.to_string()), ("min-replicas-max-lag", vko_model::config::FENCE_MAX_LAG_S.to_string())];
+    let wanted = [
+        ("min-replicas-to-write", min_replicas.to_string()),
+        ("min-replicas-max-lag", vko_model::config::FENCE_MAX_LAG_S.to_string()),
+    ];
     let Reply::Pairs(pairs) = site.send(pod, Command::ConfigGet(names)).await? else {
         return Err(ExecuteError::NotVerified(format!("{name} did not show its fence")));
     };
     match wanted.iter().find(|(key, value)| pairs.get(*key) != Some(value)) {
         None => Ok(()),
-        Some((key, value)) => Err(ExecuteError::NotVerified(format!("{name} has {key} {:?} instead of {value}", pairs.get(*key)))),
+        Some((key, value)) => {
+            Err(ExecuteError::NotVerified(format!("{name} has {key} {:?} instead of {value}", pairs.get(*key))))
+        }
     }
 }

@@ -21,8 +21,8 @@ use vko_wit::planning::HandOver;
 
 use super::promote::no_fence;
 use crate::command::{Command, Reply, RoleReply};
-use crate::execute::step::{member, points_at};
 use crate::execute::ExecuteError;
+use crate::execute::step::{member, points_at};
 use crate::site::{DANGEROUS_DEADLINE, Site};
 use crate::world::{ServerError, Target, World};
 
@@ -52,7 +52,8 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver
         Err(error) => return Err(error),
     }
     if finished(site, order, &replica, timeout + MARGIN).await {
-        let replid = site.look(&order.replica).await.ok().and_then(|info| info.replid.map(|id| (id, info.primary_offset.unwrap_or(0))));
+        let replid =
+            site.look(&order.replica).await.ok().and_then(|info| info.replid.map(|id| (id, info.primary_offset.unwrap_or(0))));
         let now = site.world.unix_ms();
         return Ok(site
             .store
