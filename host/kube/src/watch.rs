@@ -43,7 +43,7 @@ const LIST_DEADLINE: Duration = Duration::from_secs(30);
 /// Deadline of the first line of the answer to a watch.
 const START_DEADLINE: Duration = Duration::from_secs(10);
 /// A watch that says nothing for so long is asked by being started anew. Longer than the minute between two bookmarks, so that it costs
-/// nothing where they come.
+/// nothing where they come. On a quiet Kubernetes 1.35 half of the watches got theirs after 60 s, and half none within 70 s.
 pub const SILENCE: Duration = Duration::from_secs(70);
 /// Age that a cache doesn't exceed while the API server can be reached: silence, then a start with its deadline, and some air. A view
 /// that is older is stale.
