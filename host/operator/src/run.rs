@@ -1,8 +1,12 @@
 //! `run`: wires the world, the Lease, the policies and the manager.
 //!
 //! # Flow
-//! 1. Settings. 2. Connect, start the watches. 3. Compile the built-in policies. 4. HTTP. 5. Elector and manager side by side. 6. On SIGTERM the
-//! manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
+//! 1. Settings.
+//! 2. Connect, start the watches.
+//! 3. Compile the built-in policies.
+//! 4. HTTP.
+//! 5. Elector and manager side by side.
+//! 6. On SIGTERM the manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
