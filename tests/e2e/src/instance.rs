@@ -128,7 +128,22 @@ impl Instance {
     pub fn create(namespace: &str, name: &str, wanted: &Wanted) -> Result<Self> {
         let instance = Self::apply(namespace, name, wanted)?;
         instance.wait_ready()?;
+        instance.wait_reachable()?;
         Ok(instance)
+    }
+
+    /// Waits until both Services lead somewhere: nodes learn of endpoints a moment after the instance is ready.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_reachable(&self) -> Result {
+        for login in [self.writer()?, self.reader()?] {
+            wait::until(&format!("{} to lead to a server", login.address), Duration::from_secs(20), || {
+                let answer: String = login.ask(&["PING"])?;
+                Ok(wait::Look::when((answer == "PONG").then_some(()), || answer))
+            })?;
+        }
+        Ok(())
     }
 
     /// `valkey/NAME`.
