@@ -51,7 +51,7 @@ pub type Journals = Arc<Mutex<BTreeMap<Key, Arc<Journal>>>>;
 /// Looks after all instances.
 pub struct Manager<W> {
     shared: Arc<Shared<W>>,
-    admit: Arc<dyn Admit>,
+    policies: Arc<Policies<W>>,
     journals: Journals,
     tasks: BTreeMap<Key, Task>,
     cut_sessions: bool,
@@ -59,7 +59,20 @@ pub struct Manager<W> {
 
 struct Task {
     wake: Arc<Notify>,
+    ended: Arc<Mutex<bool>>,
     handle: JoinHandle<()>,
+}
+
+impl Task {
+    /// Wakes the instance; `false` if its task has ended.
+    fn wake(&self) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if *ended || self.handle.is_finished() {
+            return false;
+        }
+        self.wake.notify_one();
+        true
+    }
 }
 
 impl Drop for Task {
@@ -71,7 +84,8 @@ impl Drop for Task {
 impl<W: World> Manager<W> {
     /// Nobody is looked after yet.
     pub fn new(shared: Arc<Shared<W>>, admit: Arc<dyn Admit>) -> Self {
-        Self { shared, admit, journals: Journals::default(), tasks: BTreeMap::new(), cut_sessions: false }
+        let policies = Arc::new(Policies { shared: shared.clone(), admit, changed: Notify::new() });
+        Self { shared, policies, journals: Journals::default(), tasks: BTreeMap::new(), cut_sessions: false }
     }
 
     /// The journals, for reading.
@@ -89,7 +103,8 @@ impl<W: World> Manager<W> {
             self.shared.world.sleep(FILLING).await;
         }
         let mut lease = self.shared.lease.transitions();
-        self.load_policies().await;
+        self.policies.load().await;
+        let loader = tokio::spawn(self.policies.clone().load_on_change());
         self.transition(*lease.borrow_and_update());
         loop {
             tokio::select! {
@@ -99,12 +114,16 @@ impl<W: World> Manager<W> {
                     self.transition(*lease.borrow_and_update());
                 }
                 change = changes.recv() => match change {
-                    Ok(change) => self.changed(&change).await,
-                    Err(RecvError::Lagged(_)) => self.wake_everybody(),
+                    Ok(change) => self.changed(&change),
+                    Err(RecvError::Lagged(_)) => {
+                        self.policies.changed.notify_one();
+                        self.wake_everybody();
+                    }
                     Err(RecvError::Closed) => break,
                 }
             }
         }
+        loader.abort();
         self.drop_everybody();
     }
 
@@ -140,10 +159,10 @@ impl<W: World> Manager<W> {
         }
     }
 
-    async fn changed(&mut self, change: &Change) {
+    fn changed(&mut self, change: &Change) {
         match change.id.kind {
             Kind::Node => self.wake_pods_of(&change.id.name),
-            Kind::ConfigMap if change.instance.is_empty() => self.load_policies().await,
+            Kind::ConfigMap if change.instance.is_empty() => self.policies.changed.notify_one(),
             _ if change.instance.is_empty() => {}
             _ => self.wake(Key { namespace: change.id.namespace.clone(), name: change.instance.clone() }),
         }
@@ -154,8 +173,7 @@ impl<W: World> Manager<W> {
         if !self.shared.lease.is_leader() {
             return;
         }
-        if let Some(task) = self.tasks.get(&key).filter(|task| !task.handle.is_finished()) {
-            task.wake.notify_one();
+        if self.tasks.get(&key).is_some_and(Task::wake) {
             return;
         }
         let world = &self.shared.world;
@@ -169,7 +187,8 @@ impl<W: World> Manager<W> {
         let wake = Arc::new(Notify::new());
         let journal = self.lock_journals().entry(key.clone()).or_default().clone();
         let instance = Instance::new(self.shared.clone(), key.clone(), wake.clone(), journal, self.cut_sessions);
-        self.tasks.insert(key, Task { wake, handle: tokio::spawn(instance.run()) });
+        let ended = Arc::new(Mutex::new(false));
+        self.tasks.insert(key, Task { wake, ended: ended.clone(), handle: tokio::spawn(instance.run(ended)) });
         self.shared.metrics.instances.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));
     }
 
@@ -181,8 +200,28 @@ impl<W: World> Manager<W> {
         keys.into_iter().filter(|key| !key.name.is_empty()).for_each(|key| self.wake(key));
     }
 
+    fn lock_journals(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Arc<Journal>>> {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Loads policies beside the manager: compiling takes seconds, and the end of the Lease can't wait for it.
+struct Policies<W> {
+    shared: Arc<Shared<W>>,
+    admit: Arc<dyn Admit>,
+    changed: Notify,
+}
+
+impl<W: World> Policies<W> {
+    async fn load_on_change(self: Arc<Self>) {
+        loop {
+            self.changed.notified().await;
+            self.load().await;
+        }
+    }
+
     /// Admits what is new among the policies' ConfigMaps; instances are woken by the registry itself.
-    async fn load_policies(&mut self) {
+    async fn load(&self) {
         let namespace = &self.shared.settings.operator_namespace;
         let config_maps: Vec<Object> = self
             .shared
@@ -215,9 +254,5 @@ impl<W: World> Manager<W> {
         if self.shared.lease.is_leader() {
             self.shared.world.event(&loaded.config_map, note).await;
         }
-    }
-
-    fn lock_journals(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Arc<Journal>>> {
-        self.journals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

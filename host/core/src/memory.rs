@@ -113,3 +113,67 @@ impl<'a> Shape<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRIMARY: &str = "run_id:r\r\nrole:master\r\nmaster_replid:h\r\nmaster_repl_offset:7\r\nloading:0\r\n\
+        slave0:ip=10.0.0.2,port=6379,state=online,offset=7,lag=0\r\n";
+
+    /// Whether the loop is woken by an answer after another one.
+    fn wakes(before: &str, after: &str) -> bool {
+        let memory = Memory::default();
+        assert!(memory.note("p", Duration::ZERO, Ok(Info::parse(before))), "the first answer is news");
+        memory.note("p", Duration::from_secs(1), Ok(Info::parse(after)))
+    }
+
+    #[test]
+    fn only_what_decisions_depend_on_wakes_the_loop() {
+        let table = [
+            ("the same", PRIMARY.to_owned(), false),
+            ("offsets grow", PRIMARY.replace(":7", ":9").replace("offset=7", "offset=9"), false),
+            ("lag", PRIMARY.replace("lag=0", "lag=1"), false),
+            ("another run", PRIMARY.replace("run_id:r", "run_id:s"), true),
+            ("another role", PRIMARY.replace("role:master", "role:slave"), true),
+            ("another history", PRIMARY.replace("replid:h", "replid:i"), true),
+            ("loading", PRIMARY.replace("loading:0", "loading:1"), true),
+            ("a replica left", PRIMARY.split("slave0").next().unwrap_or_default().to_owned(), true),
+            ("a replica syncs", PRIMARY.replace("online", "wait_bgsave"), true),
+            ("a replica acknowledged nothing yet", PRIMARY.replace("offset=7", "offset=0"), true),
+        ];
+        for (case, after, expected) in table {
+            assert_eq!(wakes(PRIMARY, &after), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_news_once_and_keeps_the_last_word() {
+        let memory = Memory::default();
+        memory.note("p", Duration::ZERO, Ok(Info::parse(PRIMARY)));
+        let silent = || Err(ServerError::Silent(Duration::from_secs(2)));
+        assert!(memory.note("p", Duration::from_secs(1), silent()));
+        assert!(!memory.note("p", Duration::from_secs(2), silent()));
+        assert!(memory.note("p", Duration::from_secs(3), Err(ServerError::Loading)), "another kind of failure");
+        let server = memory.snapshot().remove("p").unwrap();
+        assert_eq!((server.failing_since, server.answered_at), (Some(Duration::from_secs(1)), Some(Duration::ZERO)));
+        assert_eq!(server.info.unwrap().run_id.as_deref(), Some("r"));
+        assert!(memory.note("p", Duration::from_secs(4), Ok(Info::parse(PRIMARY))), "it is back");
+    }
+
+    #[test]
+    fn synced_is_said_of_one_run() {
+        let memory = Memory::default();
+        let replica = "run_id:r\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\n";
+        let synced = |text: &str| {
+            memory.note("p", Duration::ZERO, Ok(Info::parse(text)));
+            memory.snapshot().remove("p").unwrap().synced_run
+        };
+        assert_eq!(synced(&replica.replace("progress:0", "progress:1")), None);
+        assert_eq!(synced(&replica.replace("_sync_in_progress:0", "_other:0")), None, "not said is not no");
+        assert_eq!(synced(replica).as_deref(), Some("r"));
+        assert_eq!(synced(&replica.replace("status:up", "status:down").replace("id:r", "id:s")).as_deref(), Some("r"), "of the run before");
+        memory.keep_only(&[]);
+        assert!(memory.snapshot().is_empty());
+    }
+}

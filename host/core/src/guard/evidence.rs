@@ -207,14 +207,16 @@ impl<'a> View<'a> {
         answering.any(|facts| !self.knows(&facts.replid) && self.knows(&facts.second_replid))
     }
 
-    /// A copy of the same history that answers, will stay, and reaches farther than what may be in flight.
+    /// A copy of the same history that answers, will stay, and reaches farther than what may be in flight. One that was read from a file is
+    /// none beside one that streamed: a synced replica wins over a primary that restarted.
     pub fn better_copy(&self, target: &Pod, facts: &ServerFacts) -> Option<&'a Pod> {
         let wanted = self.wanted_members();
         self.others(&target.uid).find(|pod| {
             let stays = u64::from(pod.ordinal) < wanted && pod.terminating_for == 0 && !node_is_lost(pod);
             let farther = |other: &ServerFacts| {
                 let same = !facts.replid.is_empty() && other.replid == facts.replid;
-                same && !is_syncing(other) && other.offset > facts.offset.saturating_add(IN_FLIGHT_BYTES)
+                let counts = !is_syncing(other) && (!was_loaded(other) || was_loaded(facts));
+                same && counts && other.offset > facts.offset.saturating_add(IN_FLIGHT_BYTES)
             };
             stays && self.answers(&pod.uid).is_some_and(farther)
         })

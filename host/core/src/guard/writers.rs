@@ -35,6 +35,10 @@ fn suspicion(pod: &Pod, view: &View<'_>) -> Option<&'static str> {
         return None;
     }
     let facts = view.facts(&pod.uid);
+    // The kubelet says that its first process is still to come, and nobody ever heard one.
+    if pod.container == ContainerState::Starting && facts.is_none() {
+        return None;
+    }
     // The very pod: its successor in the same place never had the role.
     if view
         .last_primary(&pod.workload)

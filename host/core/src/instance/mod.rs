@@ -19,12 +19,15 @@
 mod ending;
 mod gather;
 mod look;
+#[cfg(test)]
+mod tests;
 mod told;
 mod translation;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 use vko_api::images::Images;
 
@@ -118,8 +121,9 @@ impl<W: World> Instance<W> {
         }
     }
 
-    /// Looks until there is nothing left to look at.
-    pub async fn run(mut self) {
+    /// Looks until there is nothing left to look at, and says so in `ended`. Whoever wakes an instance holds that lock meanwhile, so a wake is
+    /// either met by another look or finds the end.
+    pub async fn run(mut self, ended: Arc<Mutex<bool>>) {
         let mut policies = self.shared.registry.subscribe();
         loop {
             let next = match self.look().await {
@@ -129,7 +133,14 @@ impl<W: World> Instance<W> {
                     Next::After(LOOK_AFTER_FAILURE)
                 }
             };
-            let Next::After(time) = next else { return };
+            let Next::After(time) = next else {
+                let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.wake.notified().now_or_never().is_some() {
+                    continue;
+                }
+                *ended = true;
+                return;
+            };
             tokio::select! {
                 () = self.wake.notified() => {}
                 _ = policies.changed() => {}

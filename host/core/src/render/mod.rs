@@ -27,7 +27,7 @@ mod service;
 mod spec;
 pub mod template;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod volume;
 mod workload;
 

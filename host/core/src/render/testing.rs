@@ -44,7 +44,7 @@ pub(super) fn mk_inputs() -> Inputs<'static> {
 }
 
 /// Everything that a policy wants of an instance.
-pub(super) fn desired(instance: &str, members: u32) -> Vec<Desired> {
+pub(crate) fn desired(instance: &str, members: u32) -> Vec<Desired> {
     let workload = names::data_workload(instance);
     let service = |name: String, kind| Desired::Service(Service { name, kind, workload: workload.clone() });
     vec![

@@ -16,14 +16,19 @@ pub(crate) fn id_of(object: &Value) -> ObjectId {
 }
 
 impl State {
-    /// Stores an object under a new resourceVersion; a new one gets a UID.
+    /// Stores an object under a new resourceVersion; a new one gets a UID, a deleted one that nothing holds any more goes.
     pub(crate) fn put(&mut self, mut object: Value) -> Object {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         if object["metadata"].get("uid").is_none() {
             object["metadata"]["uid"] = json!(format!("made-{}", self.version));
         }
-        self.objects.insert(id_of(&object), object.clone());
+        let finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        if object["metadata"].get("deletionTimestamp").is_some() && !finalizers {
+            self.objects.remove(&id_of(&object));
+        } else {
+            self.objects.insert(id_of(&object), object.clone());
+        }
         Object::new(object)
     }
 
@@ -142,13 +147,13 @@ impl Kube for FakeWorld {
         let mut state = self.state();
         state.requests += 1;
         state.effect(format!("delete {} {}", id.kind.name(), id.name))?;
-        match state.objects.get(id).map(|live| live["metadata"]["uid"] == delete.uid) {
-            Some(false) => Err(ApiError::Conflict(id.to_string())),
-            _ => {
-                state.objects.remove(id);
-                Ok(())
-            }
+        let Some(mut live) = state.objects.get(id).cloned() else { return Ok(()) };
+        if live["metadata"]["uid"] != delete.uid {
+            return Err(ApiError::Conflict(id.to_string()));
         }
+        live["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+        state.put(live);
+        Ok(())
     }
 
     async fn evict(&self, namespace: &str, pod: &str, uid: &str) -> Result<(), ApiError> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 pub(crate) use self::server::FakeServer;
-pub(crate) use self::site::{mk_site, mk_site_in, mk_topology, observed, topology_id};
+pub(crate) use self::site::{mk_settings, mk_site, mk_site_in, mk_topology, observed, topology_id};
 use crate::object::ObjectId;
 use crate::world::{ApiError, Change, Clock, UnixMs};
 

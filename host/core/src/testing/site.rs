@@ -93,7 +93,8 @@ fn target(ordinal: u32) -> Target {
     Target { pod: uid(ordinal), ip: ip(ordinal).parse().unwrap(), port: 6379, credential }
 }
 
-fn mk_settings() -> Settings {
+/// An operator of version 0.1.0.
+pub(crate) fn mk_settings() -> Settings {
     Settings {
         operator_version: "0.1.0".into(),
         agent_image: "example.org/valkey-operator:0.1.0".into(),

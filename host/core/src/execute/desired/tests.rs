@@ -110,6 +110,7 @@ async fn an_object_that_is_being_deleted_is_left_alone() {
     let world = FakeWorld::default();
     let mut ending = object(Kind::Service, "s", "topology");
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    ending["metadata"]["finalizers"] = json!(["example.org/held"]);
     ending["spec"]["a"] = json!(2);
     world.state().put(ending);
     let applied = apply(&world, &mk_topology(), &ours()[..1]).await;

@@ -2,7 +2,7 @@
 
 use super::{Change, after, expect};
 use crate::guard::testing::{Scene, by_consent, follow, promote, step, track};
-use vko_wit::observation::{LastPrimary, NodeState};
+use vko_wit::observation::{LastPrimary, NodeState, Reach};
 
 const BEHIND: u64 = 1 << 21;
 
@@ -38,6 +38,12 @@ fn copies_of_a_formed_instance() {
             |s| best(s.restart(1, 900), 2).silence(2),
             "rfr-x-0 does not answer and may hold data",
         ),
+        (
+            "restarted with a file, the last primary is back with more in its file",
+            |s| farther(s.restart(1, 1_000).restart(0, 1_000)),
+            "rfr-x-0 has more",
+        ),
+        ("it streamed, the last primary is back with more in its file", |s| farther(s.restart(0, 1_000)), "ok"),
         ("promoted out of the newest history by a hook", promoted_by_hook, "ok"),
         ("an append-only file beside a synced copy", |s| s.restart(1, 0), "rfr-x-2 has a synced copy"),
         ("an append-only file, the last primary may come back", |s| s.restart(1, 0).restart(2, 0), "rfr-x-0 does not answer"),
@@ -194,6 +200,13 @@ fn promoted_by_hook(scene: &mut Scene) -> &mut Scene {
     let facts = scene.remove(2).facts(1);
     (facts.replid, facts.second_replid) = ("h2".into(), "h1".into());
     scene
+}
+
+fn farther(scene: &mut Scene) -> &mut Scene {
+    let server = scene.server(0);
+    (server.reach, server.age) = (Reach::Answered, 500);
+    scene.facts(0).offset = BEHIND * 2;
+    scene.remove(2)
 }
 
 fn volume_lost(scene: &mut Scene) -> &mut Scene {

@@ -2,7 +2,7 @@
 
 use super::{Change, after, expect};
 use crate::guard::testing::{Scene, promote, step};
-use vko_wit::observation::{Failure, NodeState, Reach, Role};
+use vko_wit::observation::{ContainerState, Failure, NodeState, Reach, Role};
 
 /// Long enough for a fence of 5 s max-lag: 7 s and a moment.
 const CLOSED: u64 = 7_001;
@@ -106,6 +106,8 @@ fn a_silent_member_may_have_become_the_primary_unseen() {
         ("a primary by its last word, ended", |s| primary(s).kill(2), "ok"),
         ("never heard, and ready", |s| s.unhear(2), "was never heard"),
         ("never heard, and not ready", |s| unready(s.unhear(2)), "ok"),
+        ("never heard, and still to start", |s| starting(s.unhear(2)), "ok"),
+        ("heard, though the kubelet says that it is still to start", |s| starting(primary(s)), "last said that it is a primary"),
         ("the candidate follows it", |s| s.follow(1, 2), "is followed by others"),
         ("the candidate's history goes on under a new name", moved_on, "made a primary unseen"),
     ];
@@ -128,6 +130,11 @@ fn ready(scene: &mut Scene) -> &mut Scene {
 
 fn unready(scene: &mut Scene) -> &mut Scene {
     scene.pod(2).ready = false;
+    scene
+}
+
+fn starting(scene: &mut Scene) -> &mut Scene {
+    scene.pod(2).container = ContainerState::Starting;
     scene
 }
 

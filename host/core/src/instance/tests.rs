@@ -1,0 +1,325 @@
+//! Looks, from a Valkey that was just written to one that is gone.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use vko_api::images::Images;
+use vko_api::names;
+use vko_wit::common::Architecture;
+use vko_wit::observation::Observed;
+use vko_wit::planning::{Phase, Plan, PolicyError, Severity, Violation};
+
+use super::{Instance, Key, Next, Shared};
+use crate::guard::testing::mk_plan;
+use crate::journal::Journal;
+use crate::lease::LeaseState;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+use crate::object::{Kind, ObjectId};
+use crate::policy::{GuestError, Policy, PolicyInfo};
+use crate::registry::Registry;
+use crate::testing::{FakeWorld, mk_settings, topology_id};
+use crate::world::{ApiError, Clock};
+
+/// A policy that wants three members, and refuses a spec that asks for five.
+struct Plain(PolicyInfo);
+
+impl Policy for Plain {
+    fn info(&self) -> &PolicyInfo {
+        &self.0
+    }
+    fn decide(&self, observed: &Observed) -> Result<Result<Plan, PolicyError>, GuestError> {
+        let mut plan = mk_plan(Vec::new());
+        plan.status.phase = Phase::Initializing;
+        plan.desired = crate::render::testing::desired(&observed.instance.name, 3);
+        Ok(Ok(plan))
+    }
+    fn validate(&self, spec: &str, _: &str) -> Result<Vec<Violation>, GuestError> {
+        let five = serde_json::from_str::<Value>(spec).unwrap()["replicas"] == 5;
+        let violation = || Violation { severity: Severity::Error, field: "replicas".into(), message: "five are too many".into() };
+        Ok(five.then(violation).into_iter().collect())
+    }
+}
+
+fn built_in() -> Arc<dyn Policy> {
+    let (name, version, digest) = ("replica".into(), "1.0.0".into(), "native".into());
+    Arc::new(Plain(PolicyInfo { name, architecture: Architecture::Replica, version, digest, server_lines: Vec::new() }))
+}
+
+fn mk_instance(world: &Arc<FakeWorld>) -> Instance<FakeWorld> {
+    let shared = Shared {
+        world: world.clone(),
+        settings: Arc::new(mk_settings()),
+        images: Arc::new(Images { lines: [("9.1".to_owned(), "valkey/valkey:9.1.1".to_owned())].into(), ..Images::default() }),
+        lease: LeaseState::alone(world.clone()),
+        registry: Arc::new(Registry::new(vec![built_in()])),
+        metrics: Metrics::default(),
+    };
+    let key = Key { namespace: "shop".into(), name: "x".into() };
+    Instance::new(Arc::new(shared), key, Arc::new(Notify::new()), Arc::new(Journal::default()), false)
+}
+
+/// The least there is to write.
+fn valkey() -> Value {
+    json!({
+        "apiVersion": Kind::Valkey.api_version(),
+        "kind": "Valkey",
+        "metadata": {"name": "x", "namespace": "shop", "uid": "valkey", "generation": 1},
+        "spec": {
+            "version": "9.1",
+            "arch": "replica",
+            "replicas": {"replicasOfShard": 3},
+            "resources": {"limits": {"memory": "256Mi"}},
+        },
+    })
+}
+
+fn valkey_id() -> ObjectId {
+    ObjectId::new(Kind::Valkey, "shop", "x")
+}
+
+/// A world with a Valkey in it.
+fn mk_world() -> Arc<FakeWorld> {
+    let world = Arc::new(FakeWorld::default());
+    world.state().put(valkey());
+    world
+}
+
+/// A world in which an instance is as declared, but for its pods, which nothing makes here.
+async fn made() -> (Arc<FakeWorld>, Instance<FakeWorld>) {
+    let world = mk_world();
+    let mut instance = mk_instance(&world);
+    for _ in 0..3 {
+        instance.look().await.unwrap();
+    }
+    world.effects();
+    (world, instance)
+}
+
+fn change(world: &FakeWorld, id: &ObjectId, change: impl FnOnce(&mut Value)) {
+    let mut object = world.object(id).unwrap();
+    change(&mut object);
+    world.state().put(object);
+}
+
+fn ledger(world: &FakeWorld) -> Ledger {
+    Ledger::read(world.object(&topology_id()).unwrap().get("status"))
+}
+
+fn count(world: &FakeWorld, kind: Kind) -> usize {
+    world.state().objects.keys().filter(|id| id.kind == kind).count()
+}
+
+#[tokio::test]
+async fn everything_is_made_and_then_nothing_more_is_sent() {
+    let world = mk_world();
+    let mut instance = mk_instance(&world);
+    instance.look().await.unwrap();
+    let effects = world.effects();
+    assert_eq!(effects[0], "apply Failover x");
+    let position = |wanted: &str| {
+        effects.iter().position(|effect| effect.starts_with(wanted)).unwrap_or_else(|| panic!("{wanted}: {effects:?}"))
+    };
+    assert!(
+        position("status x") < position("apply StatefulSet"),
+        "that nothing was formed is remembered before anything can hold data"
+    );
+    assert!(
+        position("apply ConfigMap") < position("apply StatefulSet") && position("create Secret") < position("apply StatefulSet")
+    );
+    assert_eq!(ledger(&world).formed, Some(false));
+    assert_eq!(world.object(&valkey_id()).unwrap()["status"]["phase"], "Initializing");
+
+    instance.look().await.unwrap();
+    world.effects();
+    let requests = world.state().requests;
+    let next = instance.look().await.unwrap();
+    assert_eq!(
+        (world.effects(), world.state().requests - requests),
+        (Vec::<String>::new(), 0),
+        "a quiet instance costs no request"
+    );
+    assert!(matches!(next, Next::After(_)));
+}
+
+#[tokio::test]
+async fn a_look_that_ends_anywhere_is_made_good_by_the_next_process() {
+    let (whole, _) = made().await;
+    let effects = {
+        let world = mk_world();
+        mk_instance(&world).look().await.unwrap();
+        world.effects().len()
+    };
+    for end in 0..effects {
+        let world = mk_world();
+        world.state().ends_after = Some(end);
+        let _ = mk_instance(&world).look().await;
+        world.state().ends_after = None;
+        let mut next = mk_instance(&world);
+        for _ in 0..3 {
+            next.look().await.unwrap();
+        }
+        let kinds = |world: &FakeWorld| world.state().objects.keys().map(|id| (id.kind, id.name.clone())).collect::<Vec<_>>();
+        assert_eq!(kinds(&world), kinds(&whole), "ended after {end}");
+        assert_eq!(ledger(&world).formed, Some(false), "ended after {end}: nothing was lost, so nothing is unknown");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_of_the_topology_object_is_undone() {
+    let (world, mut instance) = made().await;
+    change(&world, &topology_id(), |object| object["spec"]["replicas"] = json!(1));
+    instance.look().await.unwrap();
+    assert_eq!(world.object(&topology_id()).unwrap()["spec"]["replicas"], 3);
+}
+
+#[tokio::test]
+async fn a_spec_that_is_refused_changes_nothing_and_is_named() {
+    for (case, patch, reason) in [
+        ("the policy says no", json!({"replicasOfShard": 5}), "PolicyRefusesSpec"),
+        ("it can't be read", json!("three"), "SpecUnreadable"),
+    ] {
+        let (world, mut instance) = made().await;
+        let before = world.object(&topology_id()).unwrap()["spec"].clone();
+        change(&world, &valkey_id(), |object| object["spec"]["replicas"] = patch.clone());
+        instance.look().await.unwrap();
+        assert_eq!(world.object(&topology_id()).unwrap()["spec"], before, "{case}");
+        let status = world.object(&valkey_id()).unwrap()["status"].clone();
+        let accepted = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Accepted").unwrap().clone();
+        assert_eq!((accepted["status"].as_str(), accepted["reason"].as_str()), (Some("False"), Some(reason)), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_topology_object_of_somebody_else_is_left_alone() {
+    let world = mk_world();
+    let owner = json!([{"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "stranger", "controller": true}]);
+    let metadata = json!({"name": "x", "namespace": "shop", "uid": "theirs", "ownerReferences": owner});
+    world.state().put(json!({"apiVersion": Kind::Failover.api_version(), "kind": "Failover", "metadata": metadata, "spec": {}}));
+    let _ = mk_instance(&world).look().await;
+    assert!(!world.effects().iter().any(|effect| effect.starts_with("apply Failover")));
+}
+
+#[tokio::test]
+async fn a_topology_object_that_is_deleted_takes_nothing_with_it() {
+    let (world, mut instance) = made().await;
+    change(&world, &topology_id(), |object| object["status"]["ledger"]["formed"] = json!(true));
+    change(&world, &topology_id(), |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z"));
+    let sets = count(&world, Kind::StatefulSet);
+    instance.look().await.unwrap();
+    assert!(world.object(&topology_id()).is_none(), "it may go");
+    let owned = |world: &FakeWorld| {
+        world.state().objects.values().filter(|object| object.pointer("/metadata/ownerReferences/0/uid").is_some()).count()
+    };
+    assert_eq!((count(&world, Kind::StatefulSet), owned(&world)), (sets, 0), "its children stay, and nobody collects them");
+    instance.look().await.unwrap();
+    assert_eq!(ledger(&world).formed, Some(true), "its successor has the ledger");
+    assert!(owned(&world) > 0, "and the children");
+}
+
+#[tokio::test]
+async fn an_unknown_past_stays_unknown() {
+    let world = mk_world();
+    let metadata = json!({"name": "valkey-data-rfr-x-0", "namespace": "shop", "uid": "c", "labels": {names::INSTANCE: "x"}});
+    world.state().put(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}));
+    mk_instance(&world).look().await.unwrap();
+    assert_eq!(ledger(&world).formed, None, "a claim was there before: it may hold data");
+}
+
+/// The end of an instance with one pod and one claim, step by step, until the Valkey is gone.
+async fn end(spec: Option<bool>, finalizer: bool) -> (Arc<FakeWorld>, Vec<String>) {
+    let (world, mut instance) = made().await;
+    let labels = json!({names::INSTANCE: "x"});
+    let pod_labels: Value = serde_json::to_value(crate::render::selector("x")).unwrap();
+    let object = |kind: &str, name: &str, labels: &Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels}});
+    let mut pod = object("Pod", "rfr-x-0", &pod_labels);
+    pod["metadata"]["labels"][names::INSTANCE] = json!("x");
+    pod["spec"] = json!({"nodeName": "node-0"});
+    world.state().put(pod);
+    world.state().put(object("PersistentVolumeClaim", "valkey-data-rfr-x-0", &labels));
+    let mut node = object("Node", "node-0", &json!({}));
+    node["metadata"]["namespace"] = json!("");
+    node["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    world.state().put(node);
+    if let Some(retain) = spec {
+        change(&world, &topology_id(), |object| object["spec"]["storage"] = json!({"retainAfterDeleted": retain}));
+    }
+    change(&world, &valkey_id(), |object| {
+        let own = if finalizer { json!([names::DELETE_PVC, "example.org/held"]) } else { json!(["example.org/held"]) };
+        object["metadata"]["finalizers"] = own;
+        object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    });
+    for _ in 0..12 {
+        let Next::After(time) = instance.look().await.unwrap() else { break };
+        world.sleep(time).await;
+        // The StatefulSet's end is its pods' end.
+        if count(&world, Kind::StatefulSet) == 0 {
+            world.state().objects.remove(&ObjectId::new(Kind::Pod, "shop", "rfr-x-0"));
+        }
+    }
+    let effects = world.effects();
+    (world, effects)
+}
+
+#[tokio::test]
+async fn an_end_in_order() {
+    let (world, effects) = end(None, true).await;
+    let told: Vec<&str> =
+        effects.iter().map(String::as_str).filter(|effect| !effect.starts_with("event") && !effect.contains("Secret")).collect();
+    let expected = [
+        "delete Failover x",
+        "merge ConfigMap rfr-x",
+        "merge Pod rfr-x-0",
+        "delete StatefulSet rfr-x",
+        "delete PersistentVolumeClaim valkey-data-rfr-x-0",
+        "merge Failover x",
+        "merge Valkey x",
+    ];
+    assert_eq!(told, expected, "hooks are told, then pods end, then claims, then what held the objects");
+    assert!(world.object(&topology_id()).is_none());
+    assert_eq!(
+        world.object(&valkey_id()).unwrap()["metadata"]["finalizers"],
+        json!(["example.org/held"]),
+        "others' finalizers stay"
+    );
+    let held = |object: &Value| {
+        object.pointer("/metadata/finalizers").is_some_and(|all| all.to_string().contains(names::SECRET_FINALIZER))
+    };
+    assert!(!world.state().objects.values().any(held), "no Secret is held for ever");
+}
+
+#[tokio::test]
+async fn claims_go_only_when_asked() {
+    let table = [
+        ("nothing is said", None, false, true),
+        ("the finalizer asks", None, true, false),
+        ("the spec asks", Some(false), false, false),
+        ("both ask", Some(false), true, false),
+        ("the spec retains", Some(true), false, true),
+        ("the finalizer asks and the spec retains", Some(true), true, true),
+    ];
+    for (case, spec, finalizer, stay) in table {
+        let (world, _) = end(spec, finalizer).await;
+        assert_eq!(count(&world, Kind::PersistentVolumeClaim) == 1, stay, "{case}");
+        assert!(world.object(&topology_id()).is_none(), "{case}: it ends");
+    }
+}
+
+#[tokio::test]
+async fn what_is_gone_is_gone() {
+    assert_eq!(mk_instance(&Arc::new(FakeWorld::default())).look().await.unwrap(), Next::Gone);
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_applied_is_shown_and_stops_no_report() {
+    let world = mk_world();
+    world.state().refusals.push(("apply Service".into(), ApiError::Forbidden("quota".into())));
+    let mut instance = mk_instance(&world);
+    instance.look().await.unwrap();
+    let status = world.object(&topology_id()).unwrap()["status"].clone();
+    assert!(status["message"].as_str().unwrap().contains("quota"), "{status}");
+    assert_eq!(count(&world, Kind::StatefulSet), 0, "pods wait for what they need");
+    instance.look().await.unwrap();
+    assert_eq!(count(&world, Kind::StatefulSet), 1);
+}
