@@ -1,5 +1,7 @@
 //! A fault under load: an instance, a client that writes, something that happens, and what the client was promised held against the published bound.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use anyhow::ensure;
 
 use crate::instance::{Instance, Pod, Wanted};
@@ -10,12 +12,16 @@ use crate::{Result, bed, space};
 /// Acknowledged writes before and after a fault: about two seconds each.
 pub const SOME: usize = 2000;
 
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
 /// One run in a namespace of its own. `strike` gets the instance, its primary and the client; when it returns the fault is over.
 ///
 /// # Errors
 /// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid (too few writes).
 pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
-    let namespace = format!("fault-{fault}-{}", wanted.version.replace('.', ""));
+    // A fault may have several tests, and a namespace is not gone at once.
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let namespace = format!("fault-{fault}-{}-{number}", wanted.version.replace('.', ""));
     space::with(&namespace, |namespace| {
         let instance = Instance::create(namespace, "x", wanted)?;
         instance.wait_writable()?;

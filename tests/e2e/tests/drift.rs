@@ -38,7 +38,11 @@ fn edits() -> Vec<(&'static str, Value, &'static str)> {
         ("service/rfr-x-readwrite", json!({"spec": {"selector": {"valkey.buf.red/role": "nobody"}}}), "/spec/selector"),
         ("service/rfr-x-readwrite", json!({"metadata": {"ownerReferences": null}}), "/metadata/ownerReferences"),
         ("statefulset/rfr-x", json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}), "/spec/updateStrategy/type"),
-        ("statefulset/rfr-x", json!({"spec": {"template": {"metadata": {"labels": {"buf.red/type": "z"}}}}}), "/spec/template"),
+        (
+            "statefulset/rfr-x",
+            json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}}),
+            "/spec/template/spec/terminationGracePeriodSeconds",
+        ),
     ]
 }
 

@@ -29,7 +29,9 @@ fn two_minutes_without_a_request_and_with_light_probes_alone() -> Result {
         std::thread::sleep(QUIET);
         let after = sessions(&instance)?;
         let made = requests(&since, operator::USER)?;
-        figure("quiet: requests of the operator in 2 minutes", made.iter().map(|row| row.count).sum::<u64>());
+        let count = |wanted: &dyn Fn(&Requests) -> bool| made.iter().filter(|row| wanted(row)).map(|row| row.count).sum::<u64>();
+        figure("quiet: requests in 2 minutes for the Lease", count(&|row| row.resource == "leases"));
+        figure("quiet: watches begun anew in 2 minutes", count(&|row| row.verb == "watch"));
         let noise: Vec<Requests> = made.into_iter().filter(|row| !is_allowed(row)).collect();
         assert_eq!(noise, []);
         the_same_connections_with_few_commands(&before, &after);
