@@ -57,6 +57,13 @@ fn labels_follow_observed_roles() {
             routing(Some(1), &[0, 2]),
             &["rfr-x-0=replica+reader", "rfr-x-1=master"],
         ),
+        (
+            "the role moves to a lower ordinal: off before on all the same",
+            &healthy,
+            vec![pod(0, "replica", true, false), pod(1, "master", false, false)],
+            routing(Some(0), &[1]),
+            &["rfr-x-1=replica+reader", "rfr-x-0=master"],
+        ),
         ("chosen, but its server says replica", &healthy, labelled(), routing(Some(1), &[1, 2]), &["rfr-x-0="]),
         ("a silent writer that stays chosen", &silent, labelled(), routing(Some(0), &[1, 2]), &[]),
         ("a silent writer that nobody heard", &unheard, labelled(), routing(Some(0), &[1, 2]), &[]),
