@@ -1,7 +1,8 @@
-//! The decision journal: what was seen, what was planned, what became of it. The last 200 per instance, in memory.
+//! The decision journal: what was seen, what was planned, what became of it. The last 200 entries per instance, in memory.
 //!
-//! Observations are large and mostly alike: one is kept (as JSON) only when its plan differs from the one before, so a quiet instance costs
-//! nothing. Nothing secret can be in it, since observations and plans hold none.
+//! An observation is kept only when its plan differs from the one before, so a quiet instance costs nothing; entries are kept as the text
+//! that will be shown, and bounded in bytes too, since an observation grows with its instance. Nothing secret can be in it: observations and
+//! plans hold none.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -57,22 +58,57 @@ pub enum Event {
     },
 }
 
+/// How much is kept per instance, in bytes: what an instance may cost beyond its caches.
+pub const BYTES_MAX: usize = 256 << 10;
+
 /// One instance's journal.
 #[derive(Debug, Default)]
-pub struct Journal(Mutex<VecDeque<Entry>>);
+pub struct Journal(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
 
 impl Journal {
     /// Adds an entry.
     pub fn note(&self, at: UnixMs, event: Event) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push_back(Entry { at, event });
-        if entries.len() > KEPT {
-            entries.pop_front();
+        let Ok(line) = serde_json::to_string(&Entry { at, event }) else { return };
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.bytes += line.len();
+        kept.lines.push_back(line);
+        while kept.lines.len() > KEPT || (kept.bytes > BYTES_MAX && kept.lines.len() > 1) {
+            kept.bytes -= kept.lines.pop_front().map_or(0, |line| line.len());
         }
     }
 
-    /// All entries, oldest first.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// All entries as JSON, oldest first.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).lines.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(subject: String) -> Event {
+        Event::Step { subject, operation: "follow".into(), reason: "why".into(), outcome: "done".into() }
+    }
+
+    #[test]
+    fn it_keeps_the_newest_within_both_bounds() {
+        let journal = Journal::default();
+        for n in 0..KEPT + 5 {
+            journal.note(1, step(n.to_string()));
+        }
+        assert_eq!(journal.lines().len(), KEPT);
+        assert!(journal.lines()[0].contains("\"subject\":\"5\""));
+        journal.note(2, step("x".repeat(BYTES_MAX / 2)));
+        journal.note(3, step("y".repeat(BYTES_MAX)));
+        let lines = journal.lines();
+        assert_eq!(lines.len(), 1, "the newest stays, whatever its size");
+        assert!(lines[0].contains("yyy"));
     }
 }

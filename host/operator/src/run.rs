@@ -178,7 +178,6 @@ fn journal_page(journals: Journals) -> Answer {
                 format!("this operator looks after no {namespace}/{name}; ask the one that holds the Lease\n"),
             );
         };
-        let lines: Vec<String> = journal.entries().iter().filter_map(|entry| serde_json::to_string(entry).ok()).collect();
-        (StatusCode::OK, lines.join("\n") + "\n")
+        (StatusCode::OK, journal.lines().join("\n") + "\n")
     })
 }

@@ -336,7 +336,8 @@ impl<W: World> Instance<W> {
         let users_acl = accounts.users_acl(line, open).map_err(|error| (error.reason().to_owned(), error.to_string()))?;
         let inputs = render::Inputs { conf: &conf, users_acl: &users_acl, start: workload.start, ending: false };
         let set = self.stateful_set();
-        let live = Live { stateful_set: set.as_ref(), roll_out: false };
+        // Nothing has run yet: a template that can't run (an agent image that is gone, say) must not stay in force.
+        let live = Live { stateful_set: set.as_ref(), roll_out: observed.ledger.formed == Some(false) };
         render::render(topology, &desired, &inputs, &self.shared.settings, live)
             .map_err(|error| (error.reason().to_owned(), error.to_string()))
     }

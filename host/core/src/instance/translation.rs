@@ -3,6 +3,8 @@
 //! # Guarantees
 //! 1. A Valkey that is refused changes nothing: the topology object stays as it is, and the instance goes on serving.
 //! 2. Edits of the topology object's spec are undone.
+//! 3. A new map of images in the operator's configuration changes no instance that runs: the image stays as it was when the version was
+//!    authorised, in an annotation of the topology object.
 
 use serde_json::{Value, json};
 use vko_api::failover::FailoverSpec;
@@ -78,7 +80,8 @@ impl<W: World> Instance<W> {
     fn wanted_spec(&self, valkey: &Object, live: Option<&Object>) -> Result<Value, Refused> {
         let refuse = |reason: &str, message: String| Refused { reason: reason.into(), message };
         let typed = translate::read(&valkey.0).and_then(|typed| translate::translate(&typed, &self.shared.images));
-        let spec = typed.map_err(|error| refuse(error.reason(), error.to_string()))?;
+        let mut spec = typed.map_err(|error| refuse(error.reason(), error.to_string()))?;
+        keep_image(&mut spec, live);
         let live_spec = live.and_then(|live| live.0.get("spec"));
         if let Some(live) = live_spec.and_then(|spec| serde_json::from_value::<FailoverSpec>(spec.clone()).ok()) {
             let violations = translate::refused_changes(&live, &spec);
@@ -105,6 +108,33 @@ impl<W: World> Instance<W> {
     }
 }
 
+/// What is authorised together with a version.
+const IMAGE_FIELDS: [&str; 4] = ["version", "image", "imagePullPolicy", "imagePullSecrets"];
+
+/// Keeps image and pull settings of the version in force.
+fn keep_image(spec: &mut FailoverSpec, live: Option<&Object>) {
+    let authorised = live.and_then(|live| serde_json::from_str::<Value>(live.annotation(names::IMAGE)).ok());
+    let Some(authorised) = authorised.filter(|kept| kept["version"] == spec.version.as_str()) else { return };
+    let Ok(mut fields) = serde_json::to_value(&*spec) else { return };
+    for field in IMAGE_FIELDS {
+        match authorised.get(field) {
+            Some(kept) => fields[field] = kept.clone(),
+            None => {
+                fields.as_object_mut().map(|fields| fields.remove(field));
+            }
+        }
+    }
+    // An annotation that was damaged is as good as none.
+    if let Ok(kept) = serde_json::from_value(fields) {
+        *spec = kept;
+    }
+}
+
+fn image_annotation(spec: &Value) -> String {
+    let fields = IMAGE_FIELDS.iter().filter_map(|field| Some(((*field).to_owned(), spec.get(*field)?.clone())));
+    Value::Object(fields.collect()).to_string()
+}
+
 fn topology_object(valkey: &Object, spec: &Value) -> Value {
     json!({
         "apiVersion": Kind::Failover.api_version(),
@@ -120,6 +150,7 @@ fn topology_object(valkey: &Object, spec: &Value) -> Value {
                 names::INSTANCE: valkey.name(),
                 names::VALKEY_UID: valkey.uid(),
             },
+            "annotations": { names::IMAGE: image_annotation(spec) },
             "finalizers": [names::FINALIZER],
             "ownerReferences": [{
                 "apiVersion": Kind::Valkey.api_version(),
@@ -132,4 +163,35 @@ fn topology_object(valkey: &Object, spec: &Value) -> Value {
         },
         "spec": spec,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(version: &str, image: &str) -> FailoverSpec {
+        let spec = json!({
+            "image": image, "version": version, "replicas": 1, "resources": {},
+            "access": {"serviceType": "ClusterIP", "ipFamilyPrefer": "IPv4", "openDefaultUser": false},
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn the_image_stays_as_it_was_when_the_version_was_authorised() {
+        let kept = image_annotation(&serde_json::to_value(spec("9.1", "a:9.1.1")).unwrap());
+        let cases = [
+            ("no topology object", None, "9.1", "a:9.1.2"),
+            ("the same version", Some(kept.clone()), "9.1", "a:9.1.1"),
+            ("another version", Some(kept), "8.1", "a:9.1.2"),
+            ("a damaged annotation", Some("{".into()), "9.1", "a:9.1.2"),
+            ("one without an image", Some(r#"{"version": "9.1"}"#.into()), "9.1", "a:9.1.2"),
+        ];
+        for (name, annotation, version, expected) in cases {
+            let live = annotation.map(|text| Object::new(json!({"metadata": {"annotations": {names::IMAGE: text}}})));
+            let mut wanted = spec(version, "a:9.1.2");
+            keep_image(&mut wanted, live.as_ref());
+            assert_eq!(wanted.image, expected, "{name}");
+        }
+    }
 }
