@@ -34,7 +34,7 @@ pub const TEMPLATE: &str = "valkey.buf.red/template";
 pub const IMAGE: &str = "valkey.buf.red/image";
 /// On a pod: patched so that the kubelet refreshes its mounts at once.
 pub const REFRESHED: &str = "valkey.buf.red/refreshed";
-/// On the topology object: repeats the token that a condition shows, to allow what would lose data.
+/// On the Valkey: repeats the token that a condition shows, to allow what would lose data.
 pub const CONSENT: &str = "valkey.buf.red/consent";
 /// On a Valkey: version of a policy that shall govern it, whatever is newer.
 pub const PIN: &str = "valkey.buf.red/policy-version";

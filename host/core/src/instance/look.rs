@@ -134,6 +134,8 @@ impl<W: World> Instance<W> {
             }
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
+        // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.
+        let running = self.tracks.running();
         let observed = self.observe_and_learn(&site, valkey, topology, &pods).await?;
         let cut_off = cut_off(&observed);
         site.set_cut_off(cut_off != CutOff::No);
@@ -146,7 +148,7 @@ impl<W: World> Instance<W> {
             cut_off: cut_off != CutOff::No,
             current: self.shared.world.cached(&self.topology_id()).is_some_and(|t| t.generation() == topology.generation()),
         };
-        let (observed, decision) = self.decide(observed, circumstances, valkey).await?;
+        let (observed, decision) = self.decide(observed, circumstances, running, valkey).await?;
         self.tell_decision(valkey, &decision).await;
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;
@@ -262,6 +264,7 @@ impl<W: World> Instance<W> {
         &mut self,
         observed: Observed,
         circumstances: Circumstances,
+        running: Vec<Track>,
         valkey: &Object,
     ) -> Result<(Arc<Observed>, Decision), LookError> {
         let Some(built_in) = self.shared.registry.built_in(observed.instance.architecture) else {
@@ -269,7 +272,7 @@ impl<W: World> Instance<W> {
         };
         let mut governor = self.governor.take().unwrap_or_else(|| Governor::new(self.shared.registry.clone(), built_in));
         let observed = Arc::new(observed);
-        let (running, pin) = (self.tracks.running(), valkey.annotation(vko_api::names::PIN).to_owned());
+        let pin = valkey.annotation(vko_api::names::PIN).to_owned();
         let seen = observed.clone();
         let task = tokio::task::spawn_blocking(move || {
             let decision = governor.decide(&seen, circumstances, &running, &pin);
