@@ -6,6 +6,7 @@ mod args;
 mod faults;
 mod http;
 mod journal;
+mod metrics;
 mod pack;
 mod policies;
 mod run;

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use hyper::StatusCode;
-use prometheus_client::registry::Registry as MetricsRegistry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
@@ -33,7 +32,7 @@ use vko_valkey::Administration;
 
 use crate::args::RunOptions;
 use crate::http::{self, Answer};
-use crate::policies;
+use crate::{metrics, policies};
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
@@ -45,13 +44,14 @@ pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
         pod: options.pod_name.clone(),
     })
     .await?;
+    let requests = kube.clone();
     let world = Composite { kube, servers: Administration::new(), clock: SystemClock::default() };
     #[cfg(feature = "faults")]
     let world = crate::faults::Mortal::new(world, options.die_after);
-    serve(options, images, Arc::new(world)).await
+    serve(options, images, Arc::new(world), requests).await
 }
 
-async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>) -> anyhow::Result<()> {
+async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, requests: KubeWorld) -> anyhow::Result<()> {
     let lease = LeaseOptions {
         namespace: options.pod_namespace.clone(),
         name: options.lease_name.clone(),
@@ -77,7 +77,7 @@ async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>) -> 
         metrics: Metrics::default(),
     });
     let manager = Manager::new(shared.clone(), engine);
-    tokio::spawn(http::serve(options.metrics_address, metrics_page(&shared.metrics)).await?);
+    tokio::spawn(http::serve(options.metrics_address, metrics::page(&shared.metrics, requests)).await?);
     tokio::spawn(http::serve(options.health_address, health_page(world)).await?);
     tokio::spawn(http::serve(options.journal_address, journal_page(manager.journals())).await?);
     let (stop, stopping) = watch::channel(false);
@@ -131,23 +131,8 @@ async fn stop_signal() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn not_found() -> (StatusCode, String) {
+pub(crate) fn not_found() -> (StatusCode, String) {
     (StatusCode::NOT_FOUND, "nothing is served here\n".into())
-}
-
-fn metrics_page(metrics: &Metrics) -> Answer {
-    let mut registry = MetricsRegistry::default();
-    metrics.register(&mut registry);
-    Arc::new(move |path| {
-        if path != "/metrics" {
-            return not_found();
-        }
-        let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &registry) {
-            Ok(()) => (StatusCode::OK, text),
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-        }
-    })
 }
 
 /// Ready once the caches are filled, whether it holds the Lease or stands by.
