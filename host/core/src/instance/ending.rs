@@ -35,7 +35,14 @@ const CHILDREN: [Kind; 5] = [Kind::StatefulSet, Kind::Service, Kind::PodDisrupti
 
 impl<W: World> Instance<W> {
     /// The topology object was deleted while its Valkey lives: children are released, the ledger is kept, the object may go.
+    ///
+    /// The two kinds have a watch each: that the Valkey is gone, which is why its topology object goes, may be known a moment later. So it is
+    /// read anew: the children of a Valkey that is gone would be nobody's once released.
     pub(super) async fn release(&mut self, topology: &Object) -> Result<Next, ApiError> {
+        let fresh = self.shared.world.get(&self.valkey_id()).await?;
+        let Some(valkey) = fresh.as_ref().filter(|valkey| !valkey.deleting()) else {
+            return self.end(fresh.as_ref(), topology).await;
+        };
         let ledger = Ledger::read(topology.0.get("status"));
         if ledger != Ledger::default() {
             self.rescued = Some(ledger);
@@ -43,7 +50,8 @@ impl<W: World> Instance<W> {
         for kind in CHILDREN {
             for child in self.shared.world.cached_of(kind, &self.key.namespace, &self.key.name) {
                 if child.list("/metadata/ownerReferences").iter().any(|owner| owner["uid"] == topology.uid()) {
-                    let patch = json!({"metadata": {"uid": child.uid(), "ownerReferences": Value::Null}});
+                    // Meanwhile they are the Valkey's: should it go before a successor adopts them, they go too.
+                    let patch = json!({"metadata": {"uid": child.uid(), "ownerReferences": [owner_reference(valkey)]}});
                     self.shared.world.merge(&ObjectId::new(kind, &self.key.namespace, child.name()), &patch).await?;
                 }
             }
@@ -160,6 +168,16 @@ impl<W: World> Instance<W> {
             .filter(ours)
             .collect()
     }
+}
+
+/// A reference to an owner that isn't the controller.
+fn owner_reference(valkey: &Object) -> Value {
+    json!({
+        "apiVersion": Kind::Valkey.api_version(),
+        "kind": Kind::Valkey.name(),
+        "name": valkey.name(),
+        "uid": valkey.uid(),
+    })
 }
 
 /// Whether claims go with the instance.

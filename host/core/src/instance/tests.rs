@@ -210,12 +210,31 @@ async fn a_topology_object_that_is_deleted_takes_nothing_with_it() {
     instance.look().await.unwrap();
     assert!(world.object(&topology_id()).is_none(), "it may go");
     let owned = |world: &FakeWorld| {
-        world.state().objects.values().filter(|object| object.pointer("/metadata/ownerReferences/0/uid").is_some()).count()
+        let by_topology = |object: &&Value| object.pointer("/metadata/ownerReferences/0/kind") == Some(&json!("Failover"));
+        world.state().objects.values().filter(by_topology).count()
     };
-    assert_eq!((count(&world, Kind::StatefulSet), owned(&world)), (sets, 0), "its children stay, and nobody collects them");
+    assert_eq!((count(&world, Kind::StatefulSet), owned(&world)), (sets, 0), "its children stay, and are not collected with it");
     instance.look().await.unwrap();
     assert_eq!(ledger(&world).formed, Some(true), "its successor has the ledger");
     assert!(owned(&world) > 0, "and the children");
+}
+
+/// The Valkey's watch lags behind the one that shows its topology object going.
+#[tokio::test]
+async fn a_valkey_that_is_gone_is_ended_though_the_cache_still_shows_it() {
+    let (world, mut instance) = made().await;
+    let seen = world.object(&valkey_id()).unwrap();
+    world.state().stale.insert(valkey_id(), Some(seen));
+    world.state().objects.remove(&valkey_id());
+    change(&world, &topology_id(), |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z"));
+    for _ in 0..6 {
+        instance.look().await.unwrap();
+        world.sleep(std::time::Duration::from_secs(2)).await;
+        if world.object(&topology_id()).is_none() {
+            break;
+        }
+    }
+    assert_eq!(count(&world, Kind::StatefulSet), 0, "nothing of it is left as nobody's");
 }
 
 #[tokio::test]
