@@ -12,7 +12,9 @@ const EMPTY: Duration = Duration::from_secs(90);
 ///
 /// # Errors
 /// The test's own, or that the namespace can't be made. One that can't be emptied is told, not failed: deletion has tests of its own.
-pub fn with(namespace: &str, test: impl FnOnce(&str) -> Result) -> Result {
+pub fn with(name: &str, test: impl FnOnce(&str) -> Result) -> Result {
+    // Another run on the same cluster may have left one of this name, or be about to.
+    let namespace = &format!("{name}-{}", std::process::id());
     kubectl::apply("default", &operator::namespace_manifest(namespace))?;
     let outcome = catch_unwind(AssertUnwindSafe(|| test(namespace)));
     if !matches!(outcome, Ok(Ok(()))) {

@@ -19,7 +19,7 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 /// # Errors
 /// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid (too few writes).
 pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
-    // A fault may have several tests, and a namespace is not gone at once.
+    // A fault may have several tests, and a namespace does not go at once.
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let namespace = format!("fault-{fault}-{}-{number}", wanted.version.replace('.', ""));
     space::with(&namespace, |namespace| {
