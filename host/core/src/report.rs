@@ -1,8 +1,17 @@
 //! REPORT: the status of the topology object and of the Valkey, out of the plan and what the host knows itself. Pure.
 //!
 //! # Guarantees
-//! 1. Ready is derived at each look and never remembered. It is Unknown, not False, while the operator is cut off or no policy could decide.
-//! 2. Equal facts give an equal status: a quiet instance is not written.
+//! 1. Ready is derived at each look and never remembered. It is Unknown, not False, while the operator is cut off, no policy could decide, or
+//!    the one that did says nothing of it.
+//! 2. Equal facts give an equal status: a quiet instance is not written, and neither is one that waits.
+//!
+//! # Flow
+//! 1. What the policy says; over it what the host knows better (a problem of its own, being cut off, refusals, who governs).
+//! 2. Only the last word on each condition meets the one that was shown before. (If the policy's word did too, a condition on which the
+//!    two disagree would change twice at each look, with a new transition time, and the write would wake the next look.)
+//! 3. The Valkey shows what its topology object shows, and whether its newest spec is in force.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
@@ -57,8 +66,32 @@ pub fn topology_status(
     report.finish(decision)
 }
 
-struct Report {
-    conditions: Vec<Condition>,
+/// The last word on each condition.
+#[derive(Default)]
+struct Said(BTreeMap<ConditionType, (Truth, String, String)>);
+
+impl Said {
+    fn say(&mut self, kind: ConditionType, truth: Truth, reason: &str, message: &str) {
+        self.0.insert(kind, (truth, reason.into(), message.into()));
+    }
+
+    /// The conditions as they are shown from now on; those that nobody spoke of stay.
+    fn over(&self, before: &Value, generation: i64, now: &Time) -> Vec<Condition> {
+        let mut conditions = conditions_of(before);
+        for (kind, (truth, reason, message)) in &self.0 {
+            set(&mut conditions, *kind, *truth, reason, message, generation, now);
+        }
+        conditions
+    }
+}
+
+fn conditions_of(status: &Value) -> Vec<Condition> {
+    status.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default()
+}
+
+struct Report<'a> {
+    before: &'a Value,
+    said: Said,
     generation: i64,
     now: Time,
     phase: &'static str,
@@ -66,19 +99,18 @@ struct Report {
     details: Value,
 }
 
-impl Report {
-    fn new(before: &Value, generation: u64, now: UnixMs) -> Self {
-        let conditions = before.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
+impl<'a> Report<'a> {
+    fn new(before: &'a Value, generation: u64, now: UnixMs) -> Self {
         let generation = i64::try_from(generation).unwrap_or(i64::MAX);
         let details = json!({ "nodes": before.get("nodes").cloned().unwrap_or_else(|| json!([])) });
         // Without a plan the phase stays what it was: nothing is known to have changed.
         let known = |phase: &&str| before.get("phase").and_then(Value::as_str) == Some(phase);
         let phase = ["Ready", "Failed", "Paused"].into_iter().find(known).unwrap_or("Creating");
-        Self { conditions, generation, now: time(now), phase, message: String::new(), details }
+        Self { before, said: Said::default(), generation, now: time(now), phase, message: String::new(), details }
     }
 
     fn set(&mut self, kind: ConditionType, truth: Truth, reason: &str, message: &str) {
-        set(&mut self.conditions, kind, truth, reason, message, self.generation, &self.now);
+        self.said.say(kind, truth, reason, message);
     }
 
     fn plan(&mut self, plan: &Plan) {
@@ -95,6 +127,7 @@ impl Report {
         {
             self.details = details;
         }
+        self.set(ConditionType::Ready, Truth::Unknown, "PolicySilent", "the policy does not say whether the instance is ready");
         for condition in &status.conditions {
             // A type that this host doesn't know is a newer policy's; it can't be shown and does no harm.
             let Some(kind) = ConditionType::from_name(&condition.kind) else { continue };
@@ -141,16 +174,15 @@ impl Report {
     }
 
     fn finish(mut self, decision: &Decision) -> Value {
-        let progressing = self.conditions.iter().find(|c| c.type_ == "Progressing").cloned();
-        if let Some(progressing) = progressing {
-            let truth = if progressing.status == "True" { Truth::Yes } else { Truth::No };
-            self.set(ConditionType::Reconciling, truth, &progressing.reason, &progressing.message);
+        if let Some((truth, reason, message)) = self.said.0.get(&ConditionType::Progressing).cloned() {
+            let truth = if truth == Truth::Yes { Truth::Yes } else { Truth::No };
+            self.set(ConditionType::Reconciling, truth, &reason, &message);
         }
         let info = &decision.policy;
         let mut status = json!({
             "phase": self.phase,
             "observedGeneration": self.generation,
-            "conditions": self.conditions,
+            "conditions": self.said.over(self.before, self.generation, &self.now),
             "nodes": self.details.get("nodes").cloned().unwrap_or_else(|| json!([])),
             "policy": { "name": info.name, "version": info.version, "digest": info.digest, "interface": vko_wit::INTERFACE },
         });
@@ -192,29 +224,27 @@ pub fn valkey_status(
     now: UnixMs,
 ) -> Value {
     let generation_i = i64::try_from(generation).unwrap_or(i64::MAX);
-    let now = time(now);
     let below = topology.and_then(|t| t.0.get("status")).cloned().unwrap_or_else(|| json!({}));
     let current = topology.is_some_and(|t| t.number("/status/observedGeneration") == Some(t.generation()));
-    let mut conditions: Vec<Condition> =
-        before.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
-    let taken: Vec<Condition> = below.get("conditions").and_then(|c| serde_json::from_value(c.clone()).ok()).unwrap_or_default();
-    for condition in &taken {
+    let mut said = Said::default();
+    for condition in &conditions_of(&below) {
         if let Some(kind) = ConditionType::from_name(&condition.type_) {
             let truth = truth_of(&condition.status);
             let truth = if kind == ConditionType::Ready && truth == Truth::Yes && !current { Truth::No } else { truth };
-            set(&mut conditions, kind, truth, &condition.reason, &condition.message, generation_i, &now);
+            said.say(kind, truth, &condition.reason, &condition.message);
         }
     }
     match refused {
-        None => set(&mut conditions, ConditionType::Accepted, Truth::Yes, "SpecAccepted", "", generation_i, &now),
+        None => said.say(ConditionType::Accepted, Truth::Yes, "SpecAccepted", ""),
         Some((reason, message)) => {
-            set(&mut conditions, ConditionType::Stalled, Truth::Yes, reason, message, generation_i, &now);
+            said.say(ConditionType::Stalled, Truth::Yes, reason, message);
             if topology.is_none() {
-                set(&mut conditions, ConditionType::Ready, Truth::No, reason, message, generation_i, &now);
+                said.say(ConditionType::Ready, Truth::No, reason, message);
             }
-            set(&mut conditions, ConditionType::Accepted, Truth::No, reason, message, generation_i, &now)
+            said.say(ConditionType::Accepted, Truth::No, reason, message);
         }
-    };
+    }
+    let conditions = said.over(before, generation_i, &time(now));
     let phase = match below.get("phase").and_then(Value::as_str) {
         _ if refused.is_some() && topology.is_none() => "Failed",
         Some("Ready") if current => "Ready",

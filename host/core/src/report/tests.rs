@@ -81,13 +81,45 @@ fn without_a_plan_what_was_shown_stays() {
     assert_eq!(after["message"], "the policy lacks facts");
 }
 
+/// What the policy says and what the host says of the same condition must not both be shown, one after the other: each look would write.
 #[test]
 fn equal_facts_give_an_equal_status() {
+    let blocked = || Blocked { subject: "s".into(), reason: "r".into(), remedy: "m".into(), token: String::new() };
+    let stalled = || Condition { kind: "Stalled".into(), state: Truth::Yes, reason: "NodeLost".into(), message: String::new() };
+    let (mut waiting, mut refused) = (ready(), ready());
+    let plan = waiting.plan.as_mut().unwrap();
+    plan.blocked.push(blocked());
+    plan.status.conditions.push(stalled());
+    let (subject, why) = ("t".into(), "it is the primary".into());
+    refused.guarded.refusals.push(Refusal { rule: 1, name: "OnlyCopy", subject, operation: "evict", why });
+    let refused_change = Some(("ChangeRefused", "storage can't shrink"));
+    let table = [
+        ("quiet", ready(), HostFacts::default(), CutOff::No, None),
+        ("a problem of the host's", ready(), problem(), CutOff::No, None),
+        ("cut off", ready(), HostFacts::default(), silent(), None),
+        ("no plan", held("why"), HostFacts::default(), CutOff::No, None),
+        ("a policy that says what waits in its own words", waiting, HostFacts::default(), CutOff::No, None),
+        ("a refusal", refused, HostFacts::default(), CutOff::No, None),
+        ("a refused change of the spec", ready(), HostFacts::default(), CutOff::No, refused_change),
+    ];
+    for (case, decision, host, cut_off, refused) in table {
+        let look = |before: &Value, now| topology_status(before, &decision, &host, &cut_off, 3, now);
+        let before = look(&json!({}), NOW);
+        assert_eq!(look(&before, NOW + 60_000), before, "{case}");
+        let shown = valkey_status(&json!({}), Some(&topology(before.clone(), 3)), 7, refused, NOW);
+        let again = valkey_status(&shown, Some(&topology(before, 3)), 7, refused, NOW + 60_000);
+        assert_eq!(again, shown, "{case}: the Valkey");
+    }
+}
+
+#[test]
+fn ready_is_not_remembered_when_a_policy_says_nothing_of_it() {
     let before = status(&json!({}), &ready(), &HostFacts::default(), &CutOff::No);
-    assert_eq!(topology_status(&before, &ready(), &HostFacts::default(), &CutOff::No, 3, NOW + 60_000), before);
-    let object = Object::new(json!({"metadata": {"name": "x", "generation": 3}, "status": before}));
-    let shown = valkey_status(&json!({}), Some(&object), 7, None, NOW);
-    assert_eq!(valkey_status(&shown, Some(&object), 7, None, NOW + 60_000), shown);
+    assert_eq!(condition(&before, "Ready"), "True AsDeclared");
+    let mut decision = ready();
+    decision.plan.as_mut().unwrap().status.conditions.clear();
+    let after = status(&before, &decision, &HostFacts::default(), &CutOff::No);
+    assert_eq!(condition(&after, "Ready"), "Unknown PolicySilent");
 }
 
 #[test]
