@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use vko_wit::observation::{Outcome, OutcomeKind};
 
+use crate::guard::Refusal;
 use crate::observe::millis;
 
 /// How many outcomes are kept: a few rounds of an instance's steps.
@@ -23,6 +24,14 @@ impl Outcomes {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push_front((now, operation.into(), subject.into(), kind));
         all.truncate(KEPT);
+    }
+
+    /// Notes what the guard refused, for policies to back off by. A refusal that isn't about the plan (no Lease, a stale view) is not noted: once
+    /// it is over nothing should wait.
+    pub fn note_refusals(&self, now: Duration, refusals: &[Refusal]) {
+        for refusal in refusals.iter().filter(|refusal| refusal.blames_policy()) {
+            self.note(now, refusal.operation, &refusal.subject, OutcomeKind::Refused(refusal.why.clone()));
+        }
     }
 
     /// Newest first.
@@ -53,5 +62,15 @@ mod tests {
         let recent = outcomes.recent(Duration::from_secs(100));
         assert_eq!((recent.len(), recent[0].subject.as_str(), recent[0].age), (KEPT, "99", 1000));
         assert!(outcomes.recent(Duration::from_secs(2000)).is_empty());
+    }
+
+    #[test]
+    fn refusals_of_the_plan_are_noted_and_the_hosts_own_weather_is_not() {
+        let outcomes = Outcomes::default();
+        let refusal = |rule, name| Refusal { rule, name, subject: "a".into(), operation: "evict", why: "the primary".into() };
+        outcomes.note_refusals(Duration::ZERO, &[refusal(10, "StaleView"), refusal(1, "OnlyCopy")]);
+        let recent = outcomes.recent(Duration::ZERO);
+        assert_eq!(recent.len(), 1);
+        assert_eq!((recent[0].operation.as_str(), &recent[0].outcome), ("evict", &OutcomeKind::Refused("the primary".into())));
     }
 }

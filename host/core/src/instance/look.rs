@@ -149,6 +149,7 @@ impl<W: World> Instance<W> {
             current: self.shared.world.cached(&self.topology_id()).is_some_and(|t| t.generation() == topology.generation()),
         };
         let (observed, decision) = self.decide(observed, circumstances, running, valkey).await?;
+        site.outcomes.note_refusals(self.shared.world.monotonic(), &decision.guarded.refusals);
         self.tell_decision(valkey, &decision).await;
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;

@@ -1,14 +1,14 @@
 //! Looks, from a Valkey that was just written to one that is gone.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vko_api::images::Images;
 use vko_api::names;
 use vko_wit::common::Architecture;
-use vko_wit::observation::Observed;
-use vko_wit::planning::{Phase, Plan, PolicyError, Severity, Violation};
+use vko_wit::observation::{Observed, Outcome, OutcomeKind};
+use vko_wit::planning::{Operation, Phase, Plan, PolicyError, Severity, Step, Track, Violation};
 
 use super::{Instance, Key, Next, Shared};
 use crate::guard::testing::mk_plan;
@@ -42,18 +42,44 @@ impl Policy for Plain {
     }
 }
 
-fn built_in() -> Arc<dyn Policy> {
+/// A policy that asks for what is always refused, and keeps what it was told of it.
+struct Stubborn(PolicyInfo, Mutex<Vec<Outcome>>);
+
+impl Policy for Stubborn {
+    fn info(&self) -> &PolicyInfo {
+        &self.0
+    }
+    fn decide(&self, observed: &Observed) -> Result<Result<Plan, PolicyError>, GuestError> {
+        self.1.lock().unwrap().clone_from(&observed.recent);
+        let operation = Operation::Evict("nobody".into());
+        let step = Step { operation, reason: "why".into(), expects: Vec::new(), consent: String::new() };
+        Ok(Ok(mk_plan(vec![Track { subject: "member 0".into(), steps: vec![step] }])))
+    }
+    fn validate(&self, _: &str, _: &str) -> Result<Vec<Violation>, GuestError> {
+        Ok(Vec::new())
+    }
+}
+
+fn info() -> PolicyInfo {
     let (name, version, digest) = ("replica".into(), "1.0.0".into(), "native".into());
-    Arc::new(Plain(PolicyInfo { name, architecture: Architecture::Replica, version, digest, server_lines: Vec::new() }))
+    PolicyInfo { name, architecture: Architecture::Replica, version, digest, server_lines: Vec::new() }
+}
+
+fn built_in() -> Arc<dyn Policy> {
+    Arc::new(Plain(info()))
 }
 
 fn mk_instance(world: &Arc<FakeWorld>) -> Instance<FakeWorld> {
+    mk_instance_of(world, built_in())
+}
+
+fn mk_instance_of(world: &Arc<FakeWorld>, policy: Arc<dyn Policy>) -> Instance<FakeWorld> {
     let shared = Shared {
         world: world.clone(),
         settings: Arc::new(mk_settings()),
         images: Arc::new(Images { lines: [("9.1".to_owned(), "valkey/valkey:9.1.1".to_owned())].into(), ..Images::default() }),
         lease: LeaseState::alone(world.clone()),
-        registry: Arc::new(Registry::new(vec![built_in()])),
+        registry: Arc::new(Registry::new(vec![policy])),
         metrics: Metrics::default(),
     };
     let key = Key { namespace: "shop".into(), name: "x".into() };
@@ -341,4 +367,17 @@ async fn an_object_that_cannot_be_applied_is_shown_and_stops_no_report() {
     assert_eq!(count(&world, Kind::StatefulSet), 0, "pods wait for what they need");
     instance.look().await.unwrap();
     assert_eq!(count(&world, Kind::StatefulSet), 1);
+}
+
+#[tokio::test]
+async fn a_policy_is_told_what_the_guard_refused() {
+    let policy = Arc::new(Stubborn(info(), Mutex::default()));
+    let mut instance = mk_instance_of(&mk_world(), policy.clone());
+    for _ in 0..3 {
+        instance.look().await.unwrap();
+    }
+    let told = policy.1.lock().unwrap();
+    let newest = told.first().expect("an outcome");
+    assert_eq!(newest.operation, "evict");
+    assert!(matches!(&newest.outcome, OutcomeKind::Refused(why) if why.contains("nobody")), "{newest:?}");
 }
