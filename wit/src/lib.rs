@@ -15,6 +15,9 @@ wit_bindgen::generate!({
     additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
 });
 
+mod names;
+
+pub use names::operation_name;
 pub use valkey::policy::{common, observation, planning};
 
 /// Name and version of the package that this build speaks.

@@ -1,7 +1,8 @@
 //! Backing off without a memory: what became of recent steps is in the observation.
 
-use vko_sdk::observation::{Observed, OutcomeKind};
-use vko_sdk::planning::{Operation, Track};
+use vko_sdk::lookup::{misses_in_a_row, operation_name};
+use vko_sdk::observation::Observed;
+use vko_sdk::planning::Track;
 
 /// Longest wait (ms) between two tries of the same step.
 pub const WAIT_MAX_MS: u64 = 30_000;
@@ -12,7 +13,8 @@ pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
     let free = tracks
         .into_iter()
         .filter(|track| {
-            let wait = track.steps.iter().map(|s| wait_ms(observed, name(&s.operation), &track.subject)).max().unwrap_or(0);
+            let wait =
+                track.steps.iter().map(|s| wait_ms(observed, operation_name(&s.operation), &track.subject)).max().unwrap_or(0);
             if wait > 0 {
                 soonest = if soonest == 0 { wait } else { wait.min(soonest) };
             }
@@ -24,30 +26,17 @@ pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
 
 /// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row.
 pub fn wait_ms(observed: &Observed, operation: &str, subject: &str) -> u64 {
-    let of_it = || observed.recent.iter().filter(|o| o.operation == operation && o.subject == subject);
-    let misses = of_it().take_while(|o| !matches!(o.outcome, OutcomeKind::Done)).count();
-    let Some(newest) = of_it().next().filter(|_| misses > 0) else { return 0 };
+    let misses = misses_in_a_row(observed, operation, subject);
+    let newest = observed.recent.iter().find(|o| o.operation == operation && o.subject == subject);
+    let Some(newest) = newest.filter(|_| misses > 0) else { return 0 };
     let doublings = u32::try_from(misses - 1).unwrap_or(u32::MAX).min(5);
     (1_000_u64 << doublings).min(WAIT_MAX_MS).saturating_sub(newest.age)
 }
 
-/// The case of an operation, as outcomes and capabilities name it.
-pub fn name(operation: &Operation) -> &'static str {
-    match operation {
-        Operation::Follow(_) => "follow",
-        Operation::Detach(_) => "detach",
-        Operation::Promote(_) => "promote",
-        Operation::HandOver(_) => "hand-over",
-        Operation::Fence(_) => "fence",
-        Operation::DropClients(_) => "drop-clients",
-        Operation::DeleteClaim(_) => "delete-claim",
-        // This policy asks for no other; a new one gets its name here when it is used.
-        _ => "unused",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use vko_sdk::observation::OutcomeKind;
+
     use super::*;
     use crate::testing::{Scene, mk_outcome};
 

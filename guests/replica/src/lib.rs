@@ -173,7 +173,7 @@ fn recorded(view: &View<'_>, primary: &Member<'_>) -> bool {
 fn settle(view: &View<'_>, mut decision: Decision) -> Decision {
     let can = &view.observed.environment.capabilities;
     let lacking = |t: &vko_sdk::planning::Track| {
-        t.steps.iter().map(|s| backoff::name(&s.operation)).find(|name| !can.iter().any(|c| c == name))
+        t.steps.iter().map(|s| vko_sdk::lookup::operation_name(&s.operation)).find(|name| !can.iter().any(|c| c == name))
     };
     for track in &decision.tracks {
         if let Some(name) = lacking(track) {

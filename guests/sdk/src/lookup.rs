@@ -1,5 +1,7 @@
 //! Finds things in an observation by their identity. All of it answers `None` for what was not observed.
 
+pub use vko_wit::operation_name;
+
 use crate::observation::{Claim, Instance, Observed, Outcome, OutcomeKind, Pod, Role, Server, ServerFacts, Upstream};
 
 /// The pod with that UID.
@@ -27,7 +29,7 @@ pub fn claim<'a>(observed: &'a Observed, workload: &str, ordinal: u32) -> Option
     observed.claims.iter().find(|claim| claim.workload == workload && claim.ordinal == ordinal)
 }
 
-/// The value of an annotation of the topology object (those under `buf.red` are observed).
+/// The value of an annotation of the Valkey (those under `buf.red` are observed).
 pub fn annotation<'a>(instance: &'a Instance, key: &str) -> Option<&'a str> {
     instance.annotations.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str())
 }
