@@ -18,7 +18,7 @@ pub enum Command {
     Role,
     /// `CONFIG GET name...`.
     ConfigGet(Vec<String>),
-    /// `CONFIG SET name value ...`: all or nothing (server-facts F8).
+    /// `CONFIG SET name value ...`: all or nothing.
     ConfigSet(Vec<(String, ConfigValue)>),
     /// `ACL LIST`.
     AclList,
@@ -49,7 +49,7 @@ pub enum Command {
         ip: IpAddr,
         /// Port of the replica.
         port: u16,
-        /// The server's own clock; it does not always fire (server-facts H1), so the caller keeps one too.
+        /// The server's own clock; it does not always fire (with equal offsets and a frozen replica, say), so the caller keeps one too.
         timeout_ms: u64,
     },
     /// `FAILOVER ABORT`.
@@ -75,7 +75,7 @@ impl Command {
         !matches!(self, Self::LightProbe | Self::FullInfo | Self::Role | Self::ConfigGet(_) | Self::AclList)
     }
 
-    /// Whether it may only be sent under a Lease that outlasts its deadline (DESIGN: one operator acts).
+    /// Whether it may only be sent under a Lease that outlasts its deadline, so that two operators never both act.
     pub fn is_dangerous(&self) -> bool {
         matches!(
             self,

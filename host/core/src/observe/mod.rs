@@ -151,7 +151,7 @@ fn environment(inputs: &Inputs<'_>) -> Environment {
         cluster_domain: inputs.cluster_domain.into(),
         zones,
         capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
-        fence_max_lag: vko_model::config::FENCE_MAX_LAG_S * 1000,
+        fence_max_lag: vko_model::config::FENCE_MAX_LAG_MS,
     }
 }
 

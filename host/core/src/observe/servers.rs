@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use vko_model::address::Address as ServerAddress;
 use vko_model::info::{Info, ReplicaState, Role as InfoRole};
-use vko_wit::common::{Address, Version};
+use vko_wit::common::{Address, Pair, Version};
 use vko_wit::observation::{
     AttachedReplica, DataOrigin, Failure, Fence, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Tls, Upstream,
 };
@@ -79,7 +79,7 @@ fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, in
         user_drift: Vec::new(),
         tls: Tls::Off,
         cluster: Vec::new(),
-        extensions: Vec::new(),
+        extensions: link_down(info),
     })
 }
 
@@ -104,6 +104,12 @@ fn link(pods: &[Pod], info: &Info) -> ReplicaLink {
         last_io: info.last_io_seconds.map(|seconds| seconds * 1000),
         priority: info.replica_priority.unwrap_or(100),
     }
+}
+
+/// `link-down-for` = for how long (ms) a replica's link has been down.
+fn link_down(info: &Info) -> Vec<Pair> {
+    let down = info.link_down_seconds.filter(|_| info.role == Some(InfoRole::Replica));
+    down.map(|seconds| Pair { key: "link-down-for".into(), value: (seconds * 1000).to_string() }).into_iter().collect()
 }
 
 fn attached(pods: &[Pod], replica: &vko_model::info::AttachedReplica) -> AttachedReplica {
@@ -137,7 +143,7 @@ fn fence(inputs: &Inputs<'_>, pod: &str, info: &Info) -> Fence {
     let known = inputs.ledger.fences.iter().find(|f| f.pod == pod && Some(f.run_id.as_str()) == info.run_id.as_deref());
     Fence {
         min_replicas: known.map_or(1, |f| f.min_replicas),
-        max_lag: known.map_or(vko_model::config::FENCE_MAX_LAG_S * 1000, |f| f.max_lag_ms),
+        max_lag: known.map_or(vko_model::config::FENCE_MAX_LAG_MS, |f| f.max_lag_ms),
         good_replicas,
     }
 }

@@ -30,7 +30,7 @@ pub async fn run<W: World>(site: &Site<W>, pod: &str, min_replicas: u32) -> Resu
         pod: pod.into(),
         run_id,
         min_replicas,
-        max_lag_ms: vko_model::config::FENCE_MAX_LAG_S * 1000,
+        max_lag_ms: vko_model::config::FENCE_MAX_LAG_MS,
         set_at: site.world.unix_ms(),
         detached_at: 0,
     };
