@@ -102,6 +102,8 @@ pub struct Info {
     pub sync_in_progress: Option<bool>,
     /// `master_last_io_seconds_ago`; `None` also while there is no link.
     pub last_io_seconds: Option<u64>,
+    /// `master_link_down_since_seconds`: for how long the link has been down; `None` while it is up, and for one that never was.
+    pub link_down_seconds: Option<u64>,
     /// `slave_repl_offset`: bytes of the history that it has applied.
     pub replica_offset: Option<u64>,
     /// `slave_priority`.
@@ -294,6 +296,7 @@ impl<'a> Fields<'a> {
         info.link_up = self.word("master_link_status", "up");
         info.sync_in_progress = self.flag("master_sync_in_progress");
         info.last_io_seconds = self.parsed("master_last_io_seconds_ago");
+        info.link_down_seconds = self.parsed("master_link_down_since_seconds");
         info.replica_offset = self.parsed("slave_repl_offset");
         info.replica_priority = self.parsed("slave_priority");
         info.read_only = self.flag("slave_read_only");

@@ -220,3 +220,12 @@ fn line_of_a_server() {
         assert_eq!(Info::parse(text).line(), expected, "{text}");
     }
 }
+
+#[test]
+fn how_long_a_link_has_been_down() {
+    let down = |text: &str| Info::parse(text).link_down_seconds;
+    let broken = "# Replication\r\nrole:slave\r\nmaster_link_status:down\r\nmaster_link_down_since_seconds:";
+    assert_eq!(down(&format!("{broken}3600\r\n")), Some(3600));
+    assert_eq!(down(&format!("{broken}-1\r\n")), None, "it never was up");
+    assert_eq!(down(REPLICA), None, "it is up");
+}
