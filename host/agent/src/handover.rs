@@ -1,4 +1,8 @@
 //! What the hook does next, decided from what the server says and what was tried. Pure.
+//!
+//! # Guarantees
+//! 1. A replica is asked once at most, and only one that is online and has acknowledged lately.
+//! 2. Another's hand-over is waited for before one of ours is begun.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

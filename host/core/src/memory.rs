@@ -1,5 +1,9 @@
 //! What the host remembers of each server between looks: the last answer and its age, since when it is silent, and whether it was
 //! synced in this run. In memory only; what must survive a restart is in the ledger.
+//!
+//! # Guarantees
+//! 1. A failure never wipes the last answer: it grows old, and its age is told.
+//! 2. The loop is woken by what decisions depend on ([`Shape`]) and by nothing that moves on its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

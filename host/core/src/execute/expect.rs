@@ -1,4 +1,8 @@
 //! Expectations: what must still hold when a step is sent, read again from the servers on the connection that the step will use.
+//!
+//! # Guarantees
+//! 1. What can't be read, or isn't said, doesn't hold.
+//! 2. A step whose consent had to be recorded first is asked again afterwards ([`super::step`]).
 
 use vko_model::info::{Info, Role};
 use vko_wit::planning::Expectation;
