@@ -1,4 +1,13 @@
-//! One look.
+//! One look: the flow of [`super`], step by step.
+//!
+//! # Guarantees
+//! 1. Nothing is remembered from look to look but what has a room of its own: the ledger, the servers' past, running tracks, policies given up.
+//! 2. What can't be done is told in the status. An object or a mount holds up nothing else; missing accounts hold up all of EXECUTE, since no
+//!    server could be asked.
+//! 3. A look that ends early leaves a legal state; the next one starts from what is.
+//!
+//! # Assumptions
+//! The caches may be late. What is dangerous on a late view meets the guard ([`Circumstances`]) and, at the server, its expectations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vko_wit::observation::{Observed, Reach, TemplateState};
-use vko_wit::planning::{Desired, Phase, Plan, Track};
+use vko_wit::planning::{Desired, Phase, Plan, StartMode, Track};
 
 use super::gather::{line, server_conf, targets};
 use super::{Instance, LOOK_ANYWAY, Next};
@@ -333,12 +342,13 @@ impl<W: World> Instance<W> {
                 workload = Some(wanted.clone());
             }
         }
-        let Some(workload) = workload else { return Err(("NoWorkload".into(), "the policy wants no workload".into())) };
-        let conf = server_conf(topology, &workload.settings).map_err(|error| ("ConfigNotRendered".to_owned(), error))?;
+        // A policy that wants no workload now leaves the one that is there; nothing of what pods mount is rendered then.
+        let (settings, start) = workload.map_or((Vec::new(), StartMode::Named), |wanted| (wanted.settings, wanted.start));
+        let conf = server_conf(topology, &settings).map_err(|error| ("ConfigNotRendered".to_owned(), error))?;
         let open = topology.spec.pointer("/access/openDefaultUser").and_then(Value::as_bool) == Some(true);
         let line = line(topology).map_err(|error| ("VersionUnknown".to_owned(), error))?;
         let users_acl = accounts.users_acl(line, open).map_err(|error| (error.reason().to_owned(), error.to_string()))?;
-        let inputs = render::Inputs { conf: &conf, users_acl: &users_acl, start: workload.start, ending: false };
+        let inputs = render::Inputs { conf: &conf, users_acl: &users_acl, start, ending: false };
         let set = self.stateful_set();
         // Nothing has run yet: a template that can't run (an agent image that is gone, say) must not stay in force.
         let live = Live { stateful_set: set.as_ref(), roll_out: observed.ledger.formed == Some(false) };

@@ -13,8 +13,8 @@
 //! 3. Accounts and probes.
 //! 4. OBSERVE, and what the ledger learns from it.
 //! 5. PLAN and GUARD ([`crate::governor`]).
-//! 6. EXECUTE: objects, labels, tracks.
-//! 7. REPORT.
+//! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks.
+//! 7. REPORT: the topology object, then the Valkey.
 
 mod ending;
 mod gather;

@@ -381,3 +381,15 @@ async fn a_policy_is_told_what_the_guard_refused() {
     assert_eq!(newest.operation, "evict");
     assert!(matches!(&newest.outcome, OutcomeKind::Refused(why) if why.contains("nobody")), "{newest:?}");
 }
+
+#[tokio::test]
+async fn a_policy_that_wants_nothing_leaves_what_is_there() {
+    let (world, _) = made().await;
+    let mut instance = mk_instance_of(&world, Arc::new(Stubborn(info(), Mutex::default())));
+    instance.look().await.unwrap();
+    let set = ObjectId::new(Kind::StatefulSet, "shop", names::data_workload("x"));
+    assert_eq!(world.object(&set).unwrap().pointer("/spec/replicas"), Some(&json!(3)));
+    let status = world.object(&topology_id()).unwrap()["status"].clone();
+    let ready = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap().clone();
+    assert_eq!(ready["reason"], "PolicySilent", "{ready}");
+}
