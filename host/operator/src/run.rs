@@ -1,20 +1,26 @@
 //! `run`: wires the world, the Lease, the policies and the manager.
 //!
+//! # Guarantees
+//! 1. The Lease is released only when nothing dangerous is under way.
+//! 2. The process never outlives a part of itself: without its manager it would hold the Lease, look healthy and do nothing.
+//!
 //! # Flow
 //! 1. Settings.
 //! 2. Connect, start the watches.
 //! 3. Compile the built-in policies.
 //! 4. HTTP.
 //! 5. Elector and manager side by side.
-//! 6. On SIGTERM the manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
+//! 6. If one of the two ends by itself, the process ends with an error, and its pod starts anew. On SIGTERM the manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use anyhow::Context;
 use hyper::StatusCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing_subscriber::EnvFilter;
 use vko_api::images::Images;
 use vko_core::composite::Composite;
@@ -82,13 +88,13 @@ async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, req
     tokio::spawn(http::serve(options.journal_address, journal_page(manager.journals())).await?);
     let (stop, stopping) = watch::channel(false);
     let (at_rest, rested) = tokio::sync::oneshot::channel::<()>();
-    let electing = tokio::spawn(elector.run(async move {
+    let mut electing = tokio::spawn(elector.run(async move {
         // A sender that is gone means that the manager ended: nothing is under way either.
         let _ = rested.await;
     }));
-    let managing = tokio::spawn(manager.run(stopping));
+    let mut managing = tokio::spawn(manager.run(stopping));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the operator runs");
-    stop_signal().await?;
+    stopped(stop_signal(), &mut managing, &mut electing).await?;
     tracing::info!("stopping: instances first, then the Lease");
     stop.send_replace(true);
     managing.await.context("the manager ended early")?;
@@ -120,6 +126,24 @@ fn images(options: &RunOptions) -> anyhow::Result<Images> {
             .map(str::to_owned)
             .collect(),
     })
+}
+
+/// Waits until the process shall stop.
+///
+/// # Errors
+/// A part of it ended unasked.
+async fn stopped(
+    signal: impl Future<Output = anyhow::Result<()>>,
+    managing: &mut JoinHandle<()>,
+    electing: &mut JoinHandle<()>,
+) -> anyhow::Result<()> {
+    let (part, ended) = tokio::select! {
+        asked = signal => return asked,
+        ended = managing => ("the manager", ended),
+        ended = electing => ("the elector", ended),
+    };
+    ended.with_context(|| format!("{part} panicked"))?;
+    anyhow::bail!("{part} ended unasked; the process ends, to start anew")
 }
 
 async fn stop_signal() -> anyhow::Result<()> {
@@ -165,4 +189,32 @@ fn journal_page(journals: Journals) -> Answer {
         };
         (StatusCode::OK, journal.lines().join("\n") + "\n")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_process_does_not_outlive_a_part_of_itself() {
+        let runs = || tokio::spawn(pending::<()>());
+        let ends = || tokio::spawn(ready(()));
+        let cases = [
+            ("the manager ends", ends(), runs(), "the manager ended unasked"),
+            ("the elector ends", runs(), ends(), "the elector ended unasked"),
+        ];
+        for (name, mut managing, mut electing, expected) in cases {
+            let ended = stopped(pending(), &mut managing, &mut electing).await;
+            let told = ended.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(told.contains(expected), "{name}: {told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_signal_is_no_error() {
+        let (mut managing, mut electing) = (tokio::spawn(pending()), tokio::spawn(pending()));
+        assert!(stopped(ready(Ok(())), &mut managing, &mut electing).await.is_ok());
+    }
 }
