@@ -40,7 +40,8 @@ pub enum AccountsError {
     },
     /// The Secret is there and holds no password.
     #[error(
-        "the Secret {0} has no usable 'password'; put the former one back (a new one, made when its finalizer and the Secret are deleted, is known to servers only after their next start)"
+        "the Secret {0} has no usable 'password'; put the former one back (a new one, made when its finalizer and the Secret are deleted, \
+         is known to servers only after their next start)"
     )]
     PasswordMissing(String),
     /// A hash or name isn't one.

@@ -153,7 +153,10 @@ pub enum ServerError {
     #[error("loading its data set")]
     Loading,
     /// Wrong or missing credentials (WRONGPASS, NOAUTH).
-    #[error("the server refuses the operator's login: {0}")]
+    #[error(
+        "the server refuses the operator's login: {0}; put the password that the server started with back into the account's Secret, \
+         or restart the pod"
+    )]
     Login(String),
     /// The account lacks a right (NOPERM).
     #[error("a right is missing: {0}")]

@@ -10,7 +10,8 @@
 //! 3. Compile the built-in policies.
 //! 4. HTTP.
 //! 5. Elector and manager side by side.
-//! 6. If one of the two ends by itself, the process ends with an error, and its pod starts anew. On SIGTERM the manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
+//! 6. If one of the two ends by itself, the process ends with an error, and its pod starts anew.
+//! 7. On SIGTERM the manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -189,7 +189,7 @@ fn how_a_server_is_reached() {
         (
             "an error",
             vec![Err(ServerError::Login("WRONGPASS".into()))],
-            Reach::Refused(Failure { lasting: 10_000, reason: "the server refuses the operator's login: WRONGPASS".into() }),
+            Reach::Refused(Failure { lasting: 10_000, reason: ServerError::Login("WRONGPASS".into()).to_string() }),
             false,
         ),
         ("back", vec![Err(ServerError::Silent(at)), Ok(Info::parse(PRIMARY))], Reach::Answered, true),
