@@ -5,8 +5,10 @@
 //! 2. Offsets are compared within one lineage only.
 //! 3. What may hold data counts as holding it until it answers or is gone.
 
-use vko_sdk::observation::{DataOrigin, NodeState, Pod, Reach, ServerFacts, Upstream};
+use vko_sdk::common::Pair;
+use vko_sdk::observation::{DataOrigin, FenceRecord, NodeState, Pod, Reach, Role, ServerFacts, Upstream};
 
+use crate::primary::FENCE_MARGIN_MS;
 use crate::view::{IN_FLIGHT_BYTES, Member, Standing, View};
 
 /// What a user of this policy as a library may prefer.
@@ -43,11 +45,36 @@ pub fn promotable(view: &View<'_>, member: &Member<'_>) -> bool {
         return false;
     }
     match link.primary {
-        // It was synced in this run: the probe says so (ready), or its data came by a full sync.
-        Upstream::Pod(_) | Upstream::Other(_) => member.ready() || facts.origin == DataOrigin::Sync,
+        // It was synced in this run: the probe says so (ready), or its data came by a full sync. That may be long ago.
+        Upstream::Pod(_) | Upstream::Other(_) => {
+            (member.ready() || facts.origin == DataOrigin::Sync) && !fell_behind(view, member, facts)
+        }
         // It follows nobody: it counts if it was detached, not restarted.
         Upstream::Nobody => ran_through(view, member, facts),
     }
+}
+
+/// Whether a replica's link broke while the last primary served on, so that it lacks what was written since. What a fence lets through
+/// meanwhile is within the bound for lost writes; without one the two moments must agree.
+fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
+    let down = facts.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse::<u64>().ok());
+    let Some(down) = down else { return false };
+    let broke = view.observed.now.saturating_sub(member.server.map_or(0, |s| s.age)).saturating_sub(down);
+    let fence = view.last.and_then(|l| view.observed.ledger.fences.iter().find(|f| f.pod == l.pod && f.min_replicas > 0));
+    let tolerated = fence.map_or(FENCE_MARGIN_MS, |f| f.max_lag.saturating_add(FENCE_MARGIN_MS));
+    match last_word(view) {
+        Some((_, served)) if served.replid == facts.replid && served.offset <= facts.offset => false,
+        Some((heard, _)) => broke.saturating_add(tolerated) < heard,
+        // Nobody knows until when it served. A fence on record says that replicas were in sync when it was last looked at.
+        None => fence.is_none() && down > tolerated,
+    }
+}
+
+/// When the last primary was last heard as such (Unix ms), and what it said.
+fn last_word<'a>(view: &View<'a>) -> Option<(u64, &'a ServerFacts)> {
+    let member = view.last_member().filter(|m| m.uid() == view.last.map(|l| l.pod.as_str()))?;
+    let facts = member.facts_known().filter(|f| f.role == Role::Primary)?;
+    Some((view.observed.now.saturating_sub(member.server?.age), facts))
 }
 
 /// Whether a server that follows nobody was detached rather than restarted: it runs since before the last primary fell silent, or since
@@ -56,8 +83,16 @@ fn ran_through(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> boo
     let now = view.observed.now;
     let age = member.server.map_or(0, |s| s.age);
     let started = now.saturating_sub(age).saturating_sub(facts.uptime);
-    let detached = view.observed.ledger.fences.iter().any(|f| f.detached_at > 0 && started < f.detached_at);
+    let detached =
+        view.observed.ledger.fences.iter().any(|f| f.detached_at > 0 && started < f.detached_at.min(written_at(view, f)));
     detached || view.members.iter().filter_map(|m| silent_since(view, m)).any(|since| started < since)
+}
+
+/// When the detaching was written down, by the clock of the operator that did it (`fence-detached:<pod>`). The record itself counts from when
+/// this operator learnt of it, which is the safe side for the fence's closing and not for what ran at the time.
+fn written_at(view: &View<'_>, fence: &FenceRecord) -> u64 {
+    let of_it = |p: &&Pair| p.key.strip_prefix("fence-detached:") == Some(fence.pod.as_str());
+    view.observed.extensions.iter().find(of_it).and_then(|p| p.value.parse().ok()).unwrap_or(fence.detached_at)
 }
 
 /// Since when (Unix ms) a fenced member is silent; if that began before this operator looked, the moment when the fence was set must do.
@@ -145,6 +180,31 @@ mod tests {
             (
                 "restarted after the fence was set; the operator is new",
                 |s| s.fence(0, 1).silence(0).unhear(0).restart(1, "snapshot"),
+                false,
+            ),
+            ("its link broke an hour before the primary died", |s| s.kill(0).link_down(1, 3_600_000), false),
+            ("its link broke when the primary died", |s| s.kill(0).link_down(1, 1_000), true),
+            ("the same, the operator is new", |s| s.kill(0).unhear(0).link_down(1, 60_000), true),
+            (
+                "an hour ago; the operator is new, no replica was in sync",
+                |s| s.kill(0).unhear(0).forget_fences().link_down(1, 60_000),
+                false,
+            ),
+            (
+                "an hour ago, but nothing was written since",
+                |s| s.kill(0).link_down(1, 3_600_000).facts(1, |f| f.offset = 1_000),
+                true,
+            ),
+            (
+                "the primary restarted; nobody was in sync",
+                |s| s.forget_fences().restart(0, "snapshot").link_down(1, 60_000),
+                false,
+            ),
+            ("shortly before it fell silent behind a fence", |s| s.silence(0).link_down(1, 26_000), true),
+            ("shortly before it died without a fence", |s| s.unfence(0).kill(0).link_down(1, 5_000), false),
+            (
+                "restarted between the detaching and this operator's first look",
+                |s| s.fence(0, 1).silence(0).unhear(0).restart(1, "snapshot").detached(0, 1_000).written_down(0, 8_000),
                 false,
             ),
             ("detached, then the primary died", |s| s.fence(0, 1).silence(0).detach(1).detached(0, 8_000).kill(0), true),

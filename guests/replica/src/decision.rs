@@ -44,6 +44,8 @@ pub enum Cause {
     TwoPrimaries,
     /// The only primary holds nothing, while the data is elsewhere.
     EmptyPrimary,
+    /// The only primary is one of which the ledger knows nothing.
+    PrimaryUnproven,
     /// Following would discard what this member alone holds.
     WritesWouldBeLost,
     /// A hand-over is under way and has one owner.

@@ -107,13 +107,29 @@ pub fn writer(view: &View<'_>, member: &Member<'_>) -> Writer {
 }
 
 /// Whether a member that gives no usable answer may be a primary: it is the last one by the ledger (which is written before the role is
-/// given), its last word was "primary", it was never heard, somebody said later that he follows it, or the data moved on to a lineage
-/// that nobody recorded.
+/// given), its last word was "primary", it was never heard, somebody said later that he follows it, a hook may have handed the role to it, or
+/// the data moved on to a lineage that nobody recorded.
 fn suspected(view: &View<'_>, member: &Member<'_>, facts: Option<&ServerFacts>) -> bool {
     let uid = member.uid().unwrap_or_default();
     let was_last = view.last.is_some_and(|l| l.pod == uid || (l.pod.is_empty() && l.ordinal == member.ordinal));
     let said_primary = facts.is_none_or(|f| f.role == Role::Primary);
-    was_last || said_primary || followed_later(view, member) || moved_on(view)
+    was_last || said_primary || followed_later(view, member) || handed_over_unseen(view, member, facts) || moved_on(view)
+}
+
+/// Whether it streamed from the last primary when it was last heard, and that one's pod has been ended since, by a hand-over as a rule. (The end
+/// of a container or of a machine runs no hook.) What it says after the start of the successor's server counts.
+fn handed_over_unseen(view: &View<'_>, member: &Member<'_>, facts: Option<&ServerFacts>) -> bool {
+    let (Some(last), Some(Role::Replica(link))) = (view.last, facts.map(|f| &f.role)) else { return false };
+    let place = view.last_member().filter(|m| m.pod.is_some());
+    let ended = place.is_none_or(|m| m.uid() != Some(&last.pod) || m.terminating());
+    let from_it = match &link.primary {
+        Upstream::Nobody => false,
+        Upstream::Pod(uid) => *uid == last.pod,
+        Upstream::Other(_) => view.by_pod(&last.pod).is_none(),
+    };
+    let age = |m: &Member<'_>| m.server.map_or(u64::MAX, |s| s.age);
+    let successor = place.filter(|m| m.uid() != Some(&last.pod)).and_then(|m| Some(m.facts_now()?.uptime.saturating_add(age(m))));
+    ended && link.up && from_it && successor.is_none_or(|started| age(member) >= started)
 }
 
 /// Whether another member, heard later than this one, follows it.
@@ -273,6 +289,16 @@ mod tests {
             ("a silent former primary", 1, |s| s.restart(0, "snapshot").promote(1).silence(1), "Unbounded"),
             ("a silent replica that another one follows since", 1, |s| s.silence(1).follow(2, 1), "Unbounded"),
             ("a silent replica while the data moved on unseen", 1, |s| s.kill(0).silence(1).move_on(2), "Unbounded"),
+            (
+                "silent since before the primary's pod went: a hook may have handed the role to it",
+                1,
+                |s| s.silence(1).remove_pod(0).link_up(1),
+                "Unbounded",
+            ),
+            ("the same, its link was down", 1, |s| s.silence(1).remove_pod(0), "No"),
+            ("the primary's pod is ending", 1, |s| s.silence(1).terminate(0), "Unbounded"),
+            ("its container ended: that runs no hook", 1, |s| s.silence(1).kill(0).link_up(1), "No"),
+            ("heard since its successor's start", 1, |s| s.silence(1).replace_pod(0).answer_empty(0).link_up(1), "No"),
             ("a primary that ended", 0, |s| s.kill(0), "No"),
             ("an error is a sign of life", 0, |s| s.refuse(0, "BUSY"), "Unbounded"),
         ];

@@ -15,7 +15,7 @@
 //! 2. [`clear`]: whether somebody may still write. A fenced one: detach the replicas, wait until the fence has closed.
 //! 3. Promote.
 
-use vko_sdk::observation::{DataOrigin, FenceRecord, Reach, Role};
+use vko_sdk::observation::{DataOrigin, FenceRecord, Reach, Role, Upstream};
 use vko_sdk::planning::Operation;
 use vko_sdk::{plan, planning::Track};
 
@@ -65,7 +65,10 @@ pub fn choose<'v, 'a>(view: &'v View<'a>, preferences: &Preferences<'_>) -> Choi
     }
     let able: Vec<_> = view.members.iter().filter(|m| eligible(m)).collect();
     let awaited: Vec<_> = view.members.iter().filter(|m| may_return(view, m)).collect();
-    match view.last_member().filter(|m| eligible(m) && m.facts_now().is_some_and(|f| f.keys > 0 || in_lineage(view, f))) {
+    // Appointed, and no history was ever seen: the naming of the first primary was cut short. Nothing was written yet.
+    let never_led = view.observed.ledger.lineages.is_empty() && able.iter().all(|m| m.facts_now().is_some_and(|f| f.keys == 0));
+    let holds = |m: &Member<'_>| m.facts_now().is_some_and(|f| f.keys > 0 || in_lineage(view, f));
+    match view.last_member().filter(|m| eligible(m) && (never_led || holds(m))) {
         Some(last) => last_is_back(view, last, &able, &awaited, preferences),
         None => last_is_away(view, &able, &awaited, preferences),
     }
@@ -229,7 +232,11 @@ fn contradicts(member: &Member<'_>) -> bool {
 fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<Decision> {
     let others = || view.members.iter().filter(|m| m.ordinal != silent.ordinal && m.pod.is_some());
     let away: Vec<_> = others().filter(|m| m.facts_now().is_none() && may_run(m)).collect();
-    if away.len() >= usize::try_from(fence.min_replicas).unwrap_or(usize::MAX) {
+    let strangers = strangers(silent);
+    if away.len().saturating_add(strangers) >= usize::try_from(fence.min_replicas).unwrap_or(usize::MAX) {
+        if strangers > 0 {
+            return Some(Decision::wait(strangers_follow(silent)));
+        }
         let message = format!(
             "{} is silent, and so is {}: together they may still acknowledge writes (the fence asks for {} replica(s))",
             silent.name,
@@ -251,6 +258,20 @@ fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<De
             format!("{} is silent and fenced; it acknowledges no write any more in {left} ms at the latest", silent.name);
         Decision { look_again: left, ..Decision::wait(Block::new(PRIMARY, Cause::FenceClosing, message, BY_ITSELF)) }
     })
+}
+
+/// Replicas that are no members and were attached when it was last heard: the fence counts them, and nobody here can detach them.
+fn strangers(silent: &Member<'_>) -> usize {
+    let attached = silent.facts_known().map(|f| f.replicas.as_slice()).unwrap_or_default();
+    attached.iter().filter(|r| r.online && !matches!(r.pod, Upstream::Pod(_))).count()
+}
+
+fn strangers_follow(silent: &Member<'_>) -> Block {
+    let message =
+        format!("{} is silent, and replicas that are no members were attached to it: its fence may not bind", silent.name);
+    let remedy = "bring it back, or make its end certain: delete its pod and see it gone, or taint its node \
+                  node.kubernetes.io/out-of-service if the machine is off";
+    Block::new(PRIMARY, Cause::PrimarySilent, message, remedy)
 }
 
 /// Whether a server may run there, and so follow somebody.

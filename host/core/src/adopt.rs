@@ -123,8 +123,19 @@ fn known_primary(
     };
     let accepted = (promoted_from_it && gave_way)
         || everybody_follows(observed, answering, pod, setting.members)
+        || (setting.at_rest && nobody_else_could(observed, answering, new, setting.members))
         || (setting.at_rest && old.is_some_and(|old| never_took_the_role(answering, old, facts)));
     accepted.then(|| primary(observed, pod, facts))
+}
+
+/// All answer, the others as replicas that carry no history the ledger knows: they were restarted since, and wait to be told whom to follow.
+/// (Hooks handed the role on twice while nobody looked, or its history got another name, as it does after an hour without replicas.) Whoever
+/// still carries a known history may know better, and is for a person to compare.
+fn nobody_else_could(observed: &Observed, answering: &[Answer<'_>], new: Answer<'_>, members: u32) -> bool {
+    let known = |facts: &ServerFacts| observed.ledger.lineages.iter().any(|lineage| lineage.replid == facts.replid);
+    let yields = |facts: &ServerFacts| matches!(facts.role, Role::Replica(_)) && !(known(facts) && facts.offset > 0);
+    let others = answering.iter().all(|(pod, facts)| pod.uid == new.0.uid || yields(facts));
+    new.1.keys > 0 && others && all_answer(observed, answering, members)
 }
 
 /// The one whom the ledger names answers as a replica in the very history of the one who leads. A promotion gives a history a new name, so

@@ -139,7 +139,11 @@ impl Ledger {
     pub fn note_lineage(&mut self, replid: &str, offset: u64, now: UnixMs) {
         match self.lineages.iter_mut().find(|l| l.replid == replid) {
             Some(known) => known.best_offset = known.best_offset.max(offset),
-            None => self.lineages.insert(0, Lineage { replid: replid.into(), best_offset: offset, seen: now }),
+            None => {
+                // A clock that was set back must not make the newest history look like an older one.
+                let seen = self.lineages.first().map_or(now, |newest| now.max(newest.seen.saturating_add(1)));
+                self.lineages.insert(0, Lineage { replid: replid.into(), best_offset: offset, seen });
+            }
         }
         self.lineages.truncate(LINEAGES_MAX);
     }
@@ -263,6 +267,16 @@ mod tests {
         }
         assert_eq!(ledger.lineages.len(), LINEAGES_MAX);
         assert_eq!(ledger.lineages[0].replid, "r19");
+    }
+
+    #[test]
+    fn the_newest_lineage_is_the_newest_by_its_time_too() {
+        let mut ledger = Ledger::default();
+        for (replid, now) in [("a", 500), ("b", 500), ("c", 20)] {
+            ledger.note_lineage(replid, 0, now);
+        }
+        let order: Vec<_> = ledger.lineages.iter().map(|l| (l.replid.as_str(), l.seen)).collect();
+        assert_eq!(order, [("c", 502), ("b", 501), ("a", 500)], "the clock stood still, then was set back");
     }
 
     #[test]

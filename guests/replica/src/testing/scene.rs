@@ -262,9 +262,29 @@ impl Scene {
         self.demote(i, to).unlink(i)
     }
 
+    /// Its link is up, as far as its last word goes.
+    pub fn link_up(&mut self, i: usize) -> &mut Self {
+        self.link(i, |link| link.up = true)
+    }
+
     /// Its link is down.
     pub fn unlink(&mut self, i: usize) -> &mut Self {
         self.link(i, unlink)
+    }
+
+    /// Its link has been down for that long (ms), and the primary has written since.
+    pub fn link_down(&mut self, i: usize, ms: u64) -> &mut Self {
+        self.unlink(i).facts(i, |f| {
+            f.offset = 950;
+            f.extensions.push(Pair { key: "link-down-for".into(), value: ms.to_string() });
+        })
+    }
+
+    /// Its replicas were detached so long ago (ms) by the clock of the operator that did it.
+    pub fn written_down(&mut self, i: usize, ms: u64) -> &mut Self {
+        let key = format!("fence-detached:{}", self.uid(i));
+        self.observed.extensions.push(Pair { key, value: NOW.saturating_sub(ms).to_string() });
+        self
     }
 
     /// It syncs.
@@ -283,6 +303,12 @@ impl Scene {
         let servers = self.observed.servers.iter_mut().filter_map(|s| s.facts.as_mut());
         servers.for_each(|f| f.replicas.retain(|r| r.pod != uid));
         self
+    }
+
+    /// A replica that is no member is attached to it.
+    pub fn stranger(&mut self, i: usize) -> &mut Self {
+        let pod = Upstream::Other(Address { host: "10.9.9.9".into(), port: 6379 });
+        self.facts(i, |f| f.replicas.push(AttachedReplica { pod, online: true, offset: 1_000, lag: 500 }))
     }
 
     /// The ledger knows no members.

@@ -46,7 +46,7 @@ fn the_primary_answers() {
                 |s| s.restart(1, "snapshot").facts(0, |f| f.failover_state = "waiting-for-sync".into()),
                 "wait HandOverUnderWay",
             ),
-            ("the hook handed over, the host hasn't written it down", |s| s.rise(1).demote(0, 1).terminate(0), "-"),
+            ("the hook handed over, the host hasn't written it down", |s| s.rise(1).demote(0, 1).terminate(0), "wait PrimaryUnproven"),
             ("the hook handed over; the old one still runs", |s| s.promote(1).demote(0, 1).terminate(0).follow(2, 1), "-"),
             (
                 "the hook handed over; another one follows the old",
@@ -279,6 +279,7 @@ fn the_primary_is_silent() {
             ("detached, the host hasn't recorded it", |s| s.silence(0).detach(1).detach(2), "detach rfr-x-1; detach rfr-x-2"),
             ("detached just now", |s| s.silence(0).detach(1).detach(2).detached(0, 6_999), "wait FenceClosing"),
             ("the fence has closed", |s| s.silence(0).detach(1).detach(2).detached(0, 7_000), "promote rfr-x-1"),
+            ("a replica that is no member is attached to it", |s| s.silence(0).stranger(0), "wait PrimarySilent"),
             ("another replica is silent, too: no majority", |s| s.silence(0).silence(2), "wait TooManySilent"),
             ("another replica is dead", |s| s.silence(0).kill(2), "detach rfr-x-1"),
             ("no replica was synced", |s| s.silence(0).set_syncing(1).set_syncing(2), "wait NoCandidate"),
@@ -400,7 +401,7 @@ fn a_single_member() {
             ("container ended: it comes back by itself", |s| s.kill(0), "wait NoCandidate"),
             ("silent", |s| s.silence(0), "wait NoCandidate"),
             ("it was started to be named", |s| s.restart(0, "append-only-file"), "promote rfr-x-0"),
-            ("it came back empty, by itself", |s| s.facts(0, |f| (f.keys, f.replid) = (0, "new".into())), "-"),
+            ("it came back empty, by itself", |s| s.facts(0, |f| (f.keys, f.replid) = (0, "new".into())), "wait PrimaryUnproven"),
         ],
     );
 }

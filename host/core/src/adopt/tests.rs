@@ -38,6 +38,10 @@ fn who_leads_now() {
         ("another leads in a history of its own, and all follow", |s| stranger(s).follow(0, 1).follow(2, 1), "primary 1 h9"),
         ("a former primary is back while its successor died", former, "-"),
         ("two hand-overs unseen, all follow the last", |s| twice(s).follow(0, 1).follow(2, 1), "primary 1 h3"),
+        ("two hand-overs unseen, the others were restarted", |s| twice(s.restart(0, 0).restart(2, 0)), "primary 1 h3"),
+        ("the same, one is away", |s| twice(s.restart(0, 0).restart(2, 0)).silence(2), "-"),
+        ("the same, one carries a known history", |s| twice(s.restart(0, 0).restart(2, 950)), "-"),
+        ("the same, but it is empty", |s| emptied(twice(s.restart(0, 0).restart(2, 0))), "-"),
         ("two hand-overs unseen, one is away", |s| twice(s).follow(0, 1).follow(2, 1).silence(2), "-"),
     ];
     for (case, change, expected) in table {
@@ -136,6 +140,11 @@ fn what_is_learnt_is_written_down() {
 fn hook(scene: &mut Scene) -> &mut Scene {
     scene.facts(1).role = Role::Primary;
     history(scene, 1, "h2", "h1")
+}
+
+fn emptied(scene: &mut Scene) -> &mut Scene {
+    scene.facts(1).keys = 0;
+    scene
 }
 
 fn twice(scene: &mut Scene) -> &mut Scene {

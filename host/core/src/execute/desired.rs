@@ -3,7 +3,8 @@
 //! # Guarantees
 //! 1. What equals the live object is not sent.
 //! 2. An object of the same name that isn't this instance's is never touched.
-//! 3. One object that can't be applied doesn't stop the others; a StatefulSet alone waits for what its pods mount.
+//! 3. A workload shrinks only from the state that was seen.
+//! 4. One object that can't be applied doesn't stop the others; a StatefulSet alone waits for what its pods mount.
 
 use serde_json::Value;
 use vko_api::names;
@@ -65,10 +66,21 @@ async fn apply_one<W: World>(world: &W, topology: &Topology, id: &ObjectId, obje
     match differs(object, &live, names::OPERATOR) {
         None => Ok(None),
         Some(path) => {
-            world.apply(object).await?;
+            world.apply(&bound(object, &live)).await?;
             Ok(Some(path))
         }
     }
+}
+
+/// A workload that shrinks loses pods, so this holds for the object that was seen and for no later one: neither a cache that lags nor an
+/// operator that stood still may undo what was decided since.
+fn bound(object: &Value, live: &Object) -> Value {
+    let members = object.pointer("/spec/replicas").and_then(Value::as_u64);
+    let mut bound = object.clone();
+    if members.is_some_and(|members| live.number("/spec/replicas").is_some_and(|now| members < now)) {
+        bound["metadata"]["resourceVersion"] = live.resource_version().into();
+    }
+    bound
 }
 
 /// Ours by its owner, or by the labels that a released object keeps. An identity that isn't known fits nothing.

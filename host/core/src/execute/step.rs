@@ -7,7 +7,7 @@
 //!
 //! # Flow
 //! 1. May we act?
-//! 2. Expectations are read.
+//! 2. Expectations are read; before a promotion, what the others say of their role too.
 //! 3. A consent is recorded as used, and the expectations are read once more: a consent isn't used up by a step that is dropped.
 //! 4. The operation.
 //! 5. Its effect is read back.
@@ -32,10 +32,10 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, step: &Step) -> 
     if names::is_dangerous(&step.operation) {
         site.may_act()?;
     }
-    expect::check(site, &step.expects).await?;
+    check(site, step).await?;
     if !step.consent.is_empty() {
         site.store.change(|ledger| ledger.use_consent(&step.consent)).await?;
-        expect::check(site, &step.expects).await?;
+        check(site, step).await?;
     }
     match &step.operation {
         Operation::Evict(pod) => evict(site, observed, pod).await,
@@ -49,6 +49,15 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, step: &Step) -> 
         Operation::DropClients(pod) => site.send(pod, Command::KillNormalClients).await.map(drop),
         Operation::Save(pod) => site.send(pod, Command::BackgroundSave).await.map(drop),
         other => Err(ExecuteError::OperationUnknown(names::operation(other).into())),
+    }
+}
+
+/// What the step expects, and what every step of its kind does.
+async fn check<W: World>(site: &Site<W>, step: &Step) -> Result<(), ExecuteError> {
+    expect::check(site, &step.expects).await?;
+    match &step.operation {
+        Operation::Promote(pod) => promote::nobody_else_leads(site, pod).await,
+        _ => Ok(()),
     }
 }
 

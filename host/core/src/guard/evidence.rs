@@ -13,6 +13,9 @@ const ANSWER_AGE_MAX_MS: u64 = 6_000;
 /// How far (bytes) a copy may lie below the best offset that is known and still count as complete: what a healthy link has in flight.
 const IN_FLIGHT_BYTES: u64 = 1 << 20;
 
+/// How much earlier (ms) than the primary's last word a link may have broken: the two are measured to a second each.
+const CUT_TOLERATED_MS: u64 = 2_000;
+
 /// What a consent can allow: first part of its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Consent {
@@ -113,6 +116,11 @@ impl<'a> View<'a> {
         self.observed.servers.iter().find(|server| server.pod == uid)
     }
 
+    /// Age (ms) of what a server last said; the largest there is if it said nothing.
+    pub fn age(&self, uid: &str) -> u64 {
+        self.server(uid).map_or(u64::MAX, |server| server.age)
+    }
+
     /// The last known facts, of whatever age.
     pub fn facts(&self, uid: &str) -> Option<&'a ServerFacts> {
         self.server(uid)?.facts.as_ref()
@@ -199,6 +207,29 @@ impl<'a> View<'a> {
         // Made a primary out of the newest history, by a hook: the ledger learns its new name later.
         let descends = !facts.second_replid.is_empty() && facts.second_replid == newest.replid;
         !is_syncing(facts) && facts.offset > 0 && (whole || descends)
+    }
+
+    /// Synced, and as far as is known until the last primary's end.
+    pub fn is_complete(&self, pod: &Pod, facts: &ServerFacts) -> bool {
+        self.is_synced(facts) && !self.was_cut_off(pod, facts)
+    }
+
+    /// Whether its link to the primary broke while that one went on serving and writing.
+    fn was_cut_off(&self, pod: &Pod, facts: &ServerFacts) -> bool {
+        let down =
+            facts.extensions.iter().find(|pair| pair.key == "link-down-for").and_then(|pair| pair.value.parse::<u64>().ok());
+        let (Some(down), Some(last)) = (down, self.last_primary(&pod.workload)) else { return false };
+        // The fence bounds what it let through after that.
+        let fence = self.observed.ledger.fences.iter().find(|fence| fence.pod == last.pod && fence.min_replicas > 0);
+        let tolerated = fence.map_or(CUT_TOLERATED_MS, |fence| fence.max_lag.saturating_add(CUT_TOLERATED_MS));
+        let broke_ago = down.saturating_add(self.server(&pod.uid).map_or(0, |server| server.age));
+        let served = self.server(&last.pod).and_then(|server| Some((server.age, server.facts.as_ref()?)));
+        match served.filter(|(_, served)| served.role == Role::Primary) {
+            Some((_, served)) if served.replid == facts.replid && served.offset <= facts.offset => false,
+            Some((heard_ago, _)) => broke_ago > heard_ago.saturating_add(tolerated),
+            // A fence on record: some replica was in sync when it was last looked at.
+            None => fence.is_none() && down > tolerated,
+        }
     }
 
     /// Whether some copy's history goes on under a name that the ledger doesn't know: somebody was made a primary unseen.

@@ -49,7 +49,7 @@ fn check_copies(step: &Step, target: &Pod, facts: &ServerFacts, view: &View<'_>)
     match view.observed.ledger.formed {
         None => Err("it is unknown whether this instance was ever formed, and so what its members hold".into()),
         Some(false) => check_creation(target, facts, view),
-        Some(true) if view.is_synced(facts) => Ok(()),
+        Some(true) if view.is_complete(target, facts) => Ok(()),
         Some(true) => check_unsynced(target, facts, view),
     }
 }
@@ -80,10 +80,13 @@ fn check_creation(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<
 /// copy exists; any other copy only when nothing is left that can't be asked and may hold data; an empty one only beside empty ones.
 fn check_unsynced(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
     let others = || view.others(&target.uid);
-    if let Some(other) = others().find(|pod| view.answers(&pod.uid).is_some_and(|facts| view.is_synced(facts))) {
+    if let Some(other) = others().find(|pod| view.answers(&pod.uid).is_some_and(|facts| view.is_complete(pod, facts))) {
         return Err(format!("{} has a synced copy", other.name));
     }
-    if view.is_last_primary(target) && facts.keys > 0 {
+    // No history was ever seen: the naming of the first primary was cut short, and it is the one that was appointed.
+    let never_led = view.observed.ledger.lineages.is_empty();
+    let empty = |pod: &Pod| view.answers(&pod.uid).is_none_or(|other| other.keys == 0);
+    if view.is_last_primary(target) && (facts.keys > 0 || (never_led && others().all(empty))) {
         return Ok(());
     }
     let fuller = |pod: &&Pod| facts.keys == 0 && view.answers(&pod.uid).is_some_and(|other| other.keys > 0);

@@ -8,7 +8,7 @@
 //! 1. [`suspicion`]: why a member that doesn't answer may be a primary.
 //! 2. [`is_fenced`]: what is missing before it surely isn't any more.
 
-use vko_wit::observation::{ContainerState, FenceRecord, Pod, Role};
+use vko_wit::observation::{ContainerState, FenceRecord, Pod, Role, Upstream};
 
 use super::View;
 
@@ -55,7 +55,28 @@ fn suspicion(pod: &Pod, view: &View<'_>) -> Option<&'static str> {
     if view.followers(&pod.uid).next().is_some() {
         return Some("is followed by others and does not answer");
     }
+    if handed_over_unseen(pod, view) {
+        return Some("may have been handed the role when the last primary's pod ended, and does not answer");
+    }
     view.moved_on().then_some("does not answer, and somebody was made a primary unseen")
+}
+
+/// Whether it streamed from the last primary when it was last heard, and that one's pod has been ended since: the hook of an ending pod hands
+/// the role over. (The end of a container or of a machine runs no hook.) Once its successor's server runs, a later word counts.
+fn handed_over_unseen(pod: &Pod, view: &View<'_>) -> bool {
+    let Some(last) = view.last_primary(&pod.workload) else { return false };
+    let Some(Role::Replica(link)) = view.facts(&pod.uid).map(|facts| &facts.role) else { return false };
+    let in_place = view.pod_of(last);
+    let ended = in_place.is_none_or(|now| now.uid != last.pod || now.terminating_for > 0);
+    let from_it = match &link.primary {
+        Upstream::Nobody => false,
+        Upstream::Pod(upstream) => *upstream == last.pod,
+        Upstream::Other(_) => view.pod(&last.pod).is_none(),
+    };
+    let successor =
+        in_place.filter(|now| now.uid != last.pod).and_then(|now| Some((view.answers(&now.uid)?, view.age(&now.uid))));
+    let heard_since = successor.is_some_and(|(facts, age)| view.age(&pod.uid) < facts.uptime.saturating_add(age));
+    ended && link.up && from_it && !heard_since
 }
 
 /// Whether a restart of its container would come up as a primary, as far as is known.
@@ -91,7 +112,12 @@ fn is_fenced(pod: &Pod, view: &View<'_>) -> Result<(), String> {
 /// Members that we can't ask may still follow it; fewer of them than the fence's height can't keep it writing.
 fn few_unheard(primary: &Pod, fence: &FenceRecord, view: &View<'_>) -> Result<(), String> {
     let unheard = |pod: &&Pod| !view.is_dead(pod) && !pod.addresses.is_empty() && !view.is_replica(&pod.uid);
-    let unheard: Vec<&str> = view.others(&primary.uid).filter(unheard).map(|pod| pod.name.as_str()).collect();
+    let mut unheard: Vec<&str> = view.others(&primary.uid).filter(unheard).map(|pod| pod.name.as_str()).collect();
+    // A fence counts whoever is attached, members or not.
+    let attached = view.facts(&primary.uid).map(|facts| facts.replicas.as_slice()).unwrap_or_default();
+    unheard.extend(
+        attached.iter().filter(|r| r.online && !matches!(r.pod, Upstream::Pod(_))).map(|_| "a replica that is no member"),
+    );
     if unheard.len() < usize::try_from(fence.min_replicas).unwrap_or(usize::MAX) {
         return Ok(());
     }

@@ -4,7 +4,8 @@
 //! 1. While the Valkey lives, deleting its topology object stops nothing: the children are released first, the ledger is kept for the successor.
 //! 2. An ending instance hands over to nobody: its hooks are told before its pods are stopped.
 //! 3. Claims go only when the spec or the `delete-pvc` finalizer says so; of the two, a spec that retains wins.
-//! 4. Nothing hangs: a pod on a node that doesn't answer isn't waited for.
+//! 4. Nothing ends on the word of a cache alone.
+//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for.
 //!
 //! # Flow of an end
 //! 1. The ConfigMap says `ending`, pods are told.
@@ -59,6 +60,11 @@ impl<W: World> Instance<W> {
         self.drop_finalizer(&self.topology_id(), topology, names::FINALIZER).await?;
         self.site = None;
         Ok(Next::After(AGAIN))
+    }
+
+    /// Whether there is a Valkey that isn't being deleted, past the cache.
+    pub(super) async fn valkey_lives(&self) -> Result<bool, ApiError> {
+        Ok(self.shared.world.get(&self.valkey_id()).await?.is_some_and(|valkey| !valkey.deleting()))
     }
 
     /// Ends the instance, a step further at each look.
@@ -131,6 +137,9 @@ impl<W: World> Instance<W> {
     }
 
     async fn delete(&self, kind: Kind, object: &Object) -> Result<(), ApiError> {
+        if !self.shared.lease.is_leader() {
+            return Err(ApiError::Conflict("the Lease was lost; another operator may be acting".into()));
+        }
         let id = ObjectId::new(kind, &self.key.namespace, object.name());
         self.shared.world.delete(&id, Delete { uid: object.uid().into(), grace_seconds: None, orphan: false }).await
     }

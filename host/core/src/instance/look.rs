@@ -18,7 +18,7 @@ use vko_wit::observation::{Observed, Reach, TemplateState};
 use vko_wit::planning::{Desired, Phase, Plan, StartMode, Track};
 
 use super::gather::{line, server_conf, targets};
-use super::{Instance, LOOK_ANYWAY, Next};
+use super::{Instance, LOOK_AFTER_FAILURE, LOOK_ANYWAY, Next};
 use crate::accounts::Accounts;
 use crate::adopt::{Setting, lesson};
 use crate::execute::{desired, labels};
@@ -27,13 +27,14 @@ use crate::guard::{Circumstances, View, members_allowed};
 use crate::ledger::{Ledger, Member};
 use crate::object::{Kind, Object, ObjectId};
 use crate::observe::{CutOff, Inputs, cut_off, observe};
+use crate::orphan;
 use crate::probe;
 use crate::refresh;
 use crate::render::{self, Live, Topology};
 use crate::report::{HostFacts, topology_status, valkey_status};
 use crate::site::{DANGEROUS_DEADLINE, Site};
 use crate::store::{Store, StoreError};
-use crate::world::{ApiError, World};
+use crate::world::{ApiError, EventNote, World};
 
 /// Why a look ended early. The variant is the metric label; the next look starts from what is.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +82,8 @@ impl<W: World> Instance<W> {
         let topology = self.shared.world.cached(&self.topology_id());
         let alive = valkey.as_ref().filter(|valkey| !valkey.deleting());
         match (alive, &topology) {
+            // An end can't be undone, and each kind has a watch of its own, which may lag: the Valkey is read anew.
+            (None, Some(_)) if self.valkey_lives().await? => return Ok(Next::After(LOOK_AFTER_FAILURE)),
             (None, Some(topology)) if topology.deleting() => return Ok(self.end(valkey.as_ref(), topology).await?),
             (None, Some(topology)) => {
                 // The Valkey is gone or waits for its claims: the topology object follows it.
@@ -146,6 +149,7 @@ impl<W: World> Instance<W> {
         // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.
         let running = self.tracks.running();
         let observed = self.observe_and_learn(&site, valkey, topology, &pods).await?;
+        self.help_orphan(&site, &observed, &running, valkey).await;
         let cut_off = cut_off(&observed);
         site.set_cut_off(cut_off != CutOff::No);
         if cut_off != CutOff::No {
@@ -239,11 +243,12 @@ impl<W: World> Instance<W> {
     async fn observe(&self, site: &Arc<Site<W>>, valkey: &Object, topology: &Object, pods: &[Object]) -> Observed {
         let (objects, claims) = (self.objects(), self.claims());
         let nodes = self.shared.world.cached_all(Kind::Node);
-        let (servers, ledger) = (self.memory.snapshot(), site.store.ledger().await);
-        let now = self.shared.world.monotonic();
+        let servers = self.memory.snapshot();
+        let (now, unix) = (self.shared.world.monotonic(), self.shared.world.unix_ms());
+        let (ledger, written) = self.detached.rectify(&site.store.ledger().await, unix, now);
         let set = self.stateful_set();
         let template = |pod: &Object| set.as_ref().map_or(TemplateState::Unknown, |set| template_state(pod, set));
-        observe(&Inputs {
+        let mut observed = observe(&Inputs {
             topology,
             valkey: Some(valkey),
             objects: &objects,
@@ -255,13 +260,16 @@ impl<W: World> Instance<W> {
             ledger: &ledger,
             recent: site.outcomes.recent(now),
             jobs: Vec::new(),
-            now: self.shared.world.unix_ms(),
+            now: unix,
             monotonic: now,
             looking_for: now.saturating_sub(self.started),
             operator_version: &self.shared.settings.operator_version,
             cluster_domain: &self.shared.settings.cluster_domain,
             template: &template,
-        })
+        });
+        observed.extensions.extend(written);
+        self.former.resolve(&mut observed);
+        observed
     }
 
     fn stateful_set(&self) -> Option<Object> {
@@ -294,10 +302,26 @@ impl<W: World> Instance<W> {
         Ok((observed, decision))
     }
 
+    /// A hand-over that nobody owns any more is taken back. Not a policy's business: no plan asked for it.
+    async fn help_orphan(&self, site: &Arc<Site<W>>, observed: &Observed, running: &[Track], valkey: &Object) {
+        let Some(pod) = self.orphans.find(observed, running, self.shared.world.monotonic()) else { return };
+        let name = observed.pods.iter().find(|p| p.uid == pod).map_or("", |p| p.name.as_str());
+        let note = match orphan::take_back(site, &pod).await {
+            Ok(()) => format!("a hand-over from {name} did not end and nobody owned it: it was taken back"),
+            Err(error) => format!("a hand-over from {name} does not end, and can't be taken back: {error}"),
+        };
+        tracing::warn!(namespace = self.key.namespace, instance = self.key.name, note, "orphaned hand-over");
+        self.shared.world.event(valkey, EventNote { reason: "HandOverOrphaned".into(), note, warning: true }).await;
+    }
+
     /// EXECUTE. Returns whether mounted files of running pods are still being refreshed.
     async fn execute(&mut self, seen: &Seen<'_, W>, plan: &Plan, tracks: &[Track], host: &mut HostFacts) -> bool {
         let Seen { site, topology, observed, accounts, pods, valkey } = *seen;
         let (namespace, instance) = (&self.key.namespace, &self.key.name);
+        // A process that stood still may find itself here with a plan of long ago, while another operator acts.
+        if !self.shared.lease.is_leader() {
+            return true;
+        }
         // Labels first: nothing else may keep a Service on the wrong pod.
         let changes = labels::changes(observed, pods, &plan.routing);
         if let Err(error) = labels::apply(site, namespace, &changes).await {

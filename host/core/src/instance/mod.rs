@@ -24,6 +24,7 @@ mod tests;
 mod told;
 mod translation;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,13 +32,16 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 use vko_api::images::Images;
 
+use crate::detached::Detached;
 use crate::execute::tracks::Tracks;
+use crate::former::Former;
 use crate::governor::Governor;
 use crate::journal::Journal;
 use crate::lease::LeaseState;
 use crate::ledger::Ledger;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::orphan::Orphans;
 use crate::probe::Probes;
 use crate::registry::Registry;
 use crate::settings::Settings;
@@ -83,6 +87,9 @@ pub struct Instance<W> {
     started: Duration,
     probes: Probes<W>,
     memory: Arc<Memory>,
+    detached: Detached,
+    orphans: Orphans,
+    former: Former,
     tracks: Tracks,
     governor: Option<Governor>,
     site: Option<Arc<Site<W>>>,
@@ -113,6 +120,9 @@ impl<W: World> Instance<W> {
             wake,
             journal,
             memory,
+            detached: Detached::default(),
+            orphans: Orphans::default(),
+            former: Former::default(),
             tracks: Tracks::default(),
             governor: None,
             site: None,
@@ -126,10 +136,20 @@ impl<W: World> Instance<W> {
     pub async fn run(mut self, ended: Arc<Mutex<bool>>) {
         let mut policies = self.shared.registry.subscribe();
         loop {
-            let next = match self.look().await {
-                Ok(next) => next,
-                Err(error) => {
+            // What a panic leaves half-done is what any early end leaves: the next look starts from what is observed.
+            let looked = AssertUnwindSafe(self.look()).catch_unwind().await;
+            let next = match looked {
+                Ok(Ok(next)) => next,
+                Ok(Err(error)) => {
                     tracing::warn!(namespace = self.key.namespace, instance = self.key.name, %error, "this look ended early");
+                    Next::After(LOOK_AFTER_FAILURE)
+                }
+                Err(_) => {
+                    tracing::error!(
+                        namespace = self.key.namespace,
+                        instance = self.key.name,
+                        "this look panicked; please report it"
+                    );
                     Next::After(LOOK_AFTER_FAILURE)
                 }
             };

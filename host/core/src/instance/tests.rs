@@ -263,6 +263,24 @@ async fn a_valkey_that_is_gone_is_ended_though_the_cache_still_shows_it() {
     assert_eq!(count(&world, Kind::StatefulSet), 0, "nothing of it is left as nobody's");
 }
 
+/// The other way round: the Valkey's watch is late, broken or not filled yet.
+#[tokio::test]
+async fn a_valkey_that_only_the_cache_misses_is_not_ended() {
+    for deleting in [false, true] {
+        let (world, mut instance) = made().await;
+        world.state().stale.insert(valkey_id(), None);
+        if deleting {
+            change(&world, &topology_id(), |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z"));
+        }
+        for _ in 0..4 {
+            instance.look().await.unwrap();
+            world.sleep(std::time::Duration::from_secs(2)).await;
+        }
+        assert_eq!(count(&world, Kind::StatefulSet), 1, "deleting {deleting}");
+        assert_eq!(world.effects(), Vec::<String>::new(), "deleting {deleting}");
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_past_stays_unknown() {
     let world = mk_world();

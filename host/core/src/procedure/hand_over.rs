@@ -11,7 +11,7 @@
 //! 1. The replica loses the fence of an earlier life, in the ledger first.
 //! 2. FAILOVER TO, whose answer may be lost.
 //! 3. Wait until the old one follows the new one and the new one is a primary.
-//! 4. Ledger. When the time is over: ABORT, wait for the old role, report.
+//! 4. Ledger. When the time is over: ABORT unless the replica is a primary, wait for the old role, report.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver
             })
             .await?);
     }
-    abort(site, order).await
+    abort(site, order, &replica).await
 }
 
 /// Waits until both roles have changed.
@@ -89,9 +89,13 @@ async fn is_primary<W: World>(site: &Site<W>, target: &Target) -> bool {
     matches!(role, Ok(Reply::Role(RoleReply::Primary { .. })))
 }
 
-async fn abort<W: World>(site: &Site<W>, order: &HandOver) -> Result<(), ExecuteError> {
+/// Takes the hand-over back, unless the replica has the role already and only the old primary hasn't learnt of it: then there would be two.
+async fn abort<W: World>(site: &Site<W>, order: &HandOver, target: &Target) -> Result<(), ExecuteError> {
     let (name, _) = site.target(&order.primary)?;
     let (replica, _) = site.target(&order.replica)?;
+    if is_primary(site, target).await {
+        return Err(ExecuteError::NotVerified(format!("{replica} is the primary, but {name} does not follow it yet")));
+    }
     let aborted = site.send(&order.primary, Command::FailoverAbort).await;
     let state = match site.look(&order.primary).await {
         Ok(info) if info.role == Some(Role::Primary) => "it is primary again and takes writes",

@@ -6,7 +6,7 @@
 //!    first.
 //!
 //! # Assumptions
-//! The guard has seen the evidence that no other primary can acknowledge writes any more.
+//! The guard has seen the evidence that no other primary can acknowledge writes any more, and [`nobody_else_leads`] has been asked since.
 //!
 //! # Flow
 //! 1. Ledger.
@@ -15,7 +15,8 @@
 //! 4. Read the role back.
 //! 5. Note the new replication history.
 
-use vko_model::info::Role;
+use futures_util::future::join_all;
+use vko_model::info::{Info, Role};
 use vko_wit::observation::Observed;
 
 use crate::command::{Command, ConfigValue};
@@ -48,6 +49,25 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Re
         site.store.change(|ledger| ledger.note_lineage(&replid, info.primary_offset.unwrap_or(0), now)).await?;
     }
     Ok(())
+}
+
+/// Asks the servers that answered when they were last asked, all at once: a hook may have handed the role to one of them since. Those that
+/// didn't answer are the guard's business.
+///
+/// # Errors
+/// [`ExecuteError::ExpectationFailed`] names the one that is a primary.
+pub(crate) async fn nobody_else_leads<W: World>(site: &Site<W>, pod: &str) -> Result<(), ExecuteError> {
+    let memory = site.memory.snapshot();
+    let answers = |uid: &String| memory.get(uid).is_none_or(|server| server.failing_since.is_none());
+    let others = site.all_targets().into_iter().filter(|(uid, ..)| uid != pod && answers(uid));
+    let asked = others.map(|(uid, name, _)| async move { (site.look(&uid).await, name) });
+    let leads = |(info, name): (Result<Info, ExecuteError>, String)| {
+        info.is_ok_and(|info| info.role == Some(Role::Primary)).then_some(name)
+    };
+    match join_all(asked).await.into_iter().find_map(leads) {
+        None => Ok(()),
+        Some(name) => Err(ExecuteError::ExpectationFailed(format!("{name} to be no primary"))),
+    }
 }
 
 /// Lifts a fence.

@@ -95,6 +95,9 @@ impl Kube for FakeWorld {
         let (mut state, id) = (self.state(), id_of(object));
         state.requests += 1;
         state.effect(format!("apply {} {}", id.kind.name(), id.name))?;
+        if object["metadata"].get("resourceVersion").is_some() {
+            state.held(&id, object).inspect_err(|_| drop(state.effects.pop()))?;
+        }
         let live = state.objects.get(&id).cloned().unwrap_or_else(|| json!({}));
         let object = merged(live, object);
         Ok(state.put(object))

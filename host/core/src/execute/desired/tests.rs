@@ -38,6 +38,27 @@ async fn what_equals_the_live_object_is_not_sent() {
     assert_eq!(world.state().requests, before, "not even a read");
 }
 
+/// Members that are removed are pods that end: what was decided on an old view must not take those of now.
+#[tokio::test]
+async fn a_workload_shrinks_only_from_the_state_that_was_seen() {
+    let set = |members: u64| {
+        let mut set = object(Kind::StatefulSet, "w", "topology");
+        set["spec"] = json!({"replicas": members});
+        set
+    };
+    let world = FakeWorld::default();
+    let id = ObjectId::new(Kind::StatefulSet, "shop", "w");
+    apply(&world, &mk_topology(), &[set(3)]).await;
+    let seen = world.object(&id);
+    apply(&world, &mk_topology(), &[set(5)]).await;
+    world.state().stale.insert(id.clone(), seen);
+    assert_eq!(apply(&world, &mk_topology(), &[set(1)]).await.failed.len(), 1, "the cache lags behind five members");
+    assert_eq!(world.object(&id).unwrap()["spec"]["replicas"], 5);
+    world.state().stale.clear();
+    assert_eq!(apply(&world, &mk_topology(), &[set(3)]).await.written.len(), 1);
+    assert_eq!(world.object(&id).unwrap()["spec"]["replicas"], 3);
+}
+
 #[tokio::test]
 async fn an_edit_is_undone() {
     let world = FakeWorld::default();

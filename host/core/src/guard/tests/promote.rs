@@ -2,6 +2,7 @@
 
 use super::{Change, after, expect};
 use crate::guard::testing::{Scene, by_consent, follow, promote, step, track};
+use vko_wit::common::Pair;
 use vko_wit::observation::{LastPrimary, NodeState, Reach};
 
 const BEHIND: u64 = 1 << 21;
@@ -44,6 +45,19 @@ fn copies_of_a_formed_instance() {
             "rfr-x-0 has more",
         ),
         ("it streamed, the last primary is back with more in its file", |s| farther(s.restart(0, 1_000)), "ok"),
+        ("its link broke when the primary died", |s| cut_off(s, 10_000), "ok"),
+        ("its link broke long before, another's did not", |s| cut_off(s, 60_000), "rfr-x-2 has a synced copy"),
+        ("its link broke long before, the primary may come back", |s| cut_off(s, 60_000).kill(2), "rfr-x-0 does not answer"),
+        (
+            "its link broke long before, behind a fence that was lifted since",
+            |s| cut_off(s.unhear(0), 60_000).kill(2),
+            "rfr-x-0 does",
+        ),
+        (
+            "its link broke long before this operator began, a fence is on record",
+            |s| cut_off(s.unhear(0).fence(0, 1, 0), 60_000),
+            "ok",
+        ),
         ("promoted out of the newest history by a hook", promoted_by_hook, "ok"),
         ("an append-only file beside a synced copy", |s| s.restart(1, 0), "rfr-x-2 has a synced copy"),
         ("an append-only file, the last primary may come back", |s| s.restart(1, 0).restart(2, 0), "rfr-x-0 does not answer"),
@@ -67,7 +81,7 @@ fn copies_of_a_formed_instance() {
         ("the last primary's node is gone, no claim", |s| node_gone(s.restart(1, 0).restart(2, 0)), "ok"),
         ("empty while another holds data", |s| s.empty(1).restart(2, 0).remove(0), "rfr-x-1 is empty and rfr-x-2 holds data"),
         ("all empty, nothing may come back", |s| s.empty(1).empty(2).remove(0), "ok"),
-        ("all empty, one is silent", |s| s.empty(1).silence(2).remove(0), "rfr-x-2 does not answer"),
+        ("all empty, one is silent", |s| s.empty(1).silence(2).detach(2).remove(0), "rfr-x-2 does not answer"),
         ("the ledger was lost", unknown, "unknown whether this instance was ever formed"),
     ];
     for (case, change, expected) in table {
@@ -87,6 +101,9 @@ fn the_last_primary_itself_wins_unless_a_synced_copy_exists() {
             "rfr-x-1 has a synced copy",
         ),
         ("back with an append-only file, the others are silent", |s| s.restart(0, 0).silence(1).silence(2), "ok"),
+        ("back with an append-only file, one was cut off long before", |s| cut_off(s.restart(0, 0).restart(2, 0), 60_000), "ok"),
+        ("appointed, and its naming was cut short", |s| appointed(s), "ok"),
+        ("the same, but another holds data", |s| filled(appointed(s)), "rfr-x-0 is empty and rfr-x-2 holds data"),
         ("back with nothing, the others are silent", |s| s.empty(0).silence(1).silence(2), "does not answer and may hold data"),
     ];
     for (case, change, expected) in table {
@@ -178,6 +195,29 @@ fn lost_node(scene: &mut Scene) -> &mut Scene {
 
 fn link_down(scene: &mut Scene) -> &mut Scene {
     scene.link(1).up = false;
+    scene
+}
+
+/// Formed by the ledger, but nobody ever led: the operator ended between its word and the server's. Member 2's pod hasn't started.
+fn appointed(scene: &mut Scene) -> &mut Scene {
+    scene.empty(0).empty(1).claims(3).unhear(2).pod(2).ready = false;
+    scene.0.ledger.lineages.clear();
+    scene
+}
+
+fn filled(scene: &mut Scene) -> &mut Scene {
+    let mut facts = crate::guard::testing::mk_facts(2);
+    facts.role = crate::guard::testing::replica_of(vko_wit::observation::Upstream::Nobody);
+    let server = scene.server(2);
+    (server.reach, server.age, server.facts) = (Reach::Answered, 500, Some(facts));
+    scene
+}
+
+/// Its link has been down for so long (ms), and it lacks what was written since.
+fn cut_off(scene: &mut Scene, ms: u64) -> &mut Scene {
+    let facts = scene.facts(1);
+    facts.offset = 950;
+    facts.extensions.push(Pair { key: "link-down-for".into(), value: ms.to_string() });
     scene
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Change, after, expect};
 use crate::guard::testing::{Scene, promote, step};
-use vko_wit::observation::{ContainerState, Failure, NodeState, Reach, Role};
+use vko_wit::common::Address;
+use vko_wit::observation::{ContainerState, Failure, NodeState, Reach, Role, Upstream};
 
 /// Long enough for a fence of 5 s max-lag: 7 s and a moment.
 const CLOSED: u64 = 7_001;
@@ -55,6 +56,12 @@ fn a_fence_counts_when_it_is_closed_for_certain() {
         ("of another run", |s| fence_run(s.fence(0, 1, CLOSED), "older"), "no fence of this run"),
         ("of no run", |s| fence_run(s.fence(0, 1, CLOSED), ""), "no fence of this run"),
         ("the operator is new and never heard it", |s| s.fence(0, 1, CLOSED).unhear(0), "ok"),
+        (
+            "a replica that is no member was attached to it",
+            |s| stranger(s.fence(0, 1, CLOSED)),
+            "a replica that is no member may still",
+        ),
+        ("the same, but the fence asks for two", |s| stranger(s.fence(0, 2, CLOSED)), "ok"),
         ("one follows again", |s| s.fence(0, 1, CLOSED).follow(2, 0), "rfr-x-2 still follows it"),
         ("one follows again, its link is down", |s| link_down(s.fence(0, 1, CLOSED).follow(2, 0)), "rfr-x-2 still follows it"),
         ("the candidate itself follows", |s| s.fence(0, 1, CLOSED).follow(1, 0), "rfr-x-1 still follows it"),
@@ -69,6 +76,56 @@ fn a_fence_counts_when_it_is_closed_for_certain() {
         scene.silence(0).detach(1).detach(2);
         expect(case, &after(scene, *change).ask(step(promote(1))), expected);
     }
+}
+
+fn stranger(scene: &mut Scene) -> &mut Scene {
+    scene.facts(0).replicas[0].pod = Upstream::Other(Address { host: "10.9.9.9".into(), port: 6379 });
+    scene
+}
+
+/// Member 2 is silent, and member 0, the last primary, is no more.
+#[test]
+fn whom_a_hook_may_have_handed_the_role_to() {
+    let table: &[(&str, Change, &str)] = &[
+        ("the primary's container ended: that runs no hook", |s| s.kill(0), "ok"),
+        ("the primary's node is gone", |s| node(s.silence(0), NodeState::Gone), "ok"),
+        ("the primary's pod is gone", |s| s.remove(0), "rfr-x-2 may have been handed the role"),
+        ("the primary's pod was replaced", |s| s.replace(0), "rfr-x-2 may have been handed the role"),
+        ("the primary's pod is ending", |s| ending(s.kill(0)), "rfr-x-2 may have been handed the role"),
+        (
+            "the successor's server runs since, and began later",
+            |s| began(s.replace(0), 9_000),
+            "rfr-x-2 may have been handed the role",
+        ),
+        ("the successor's server ran when it was last heard", |s| began(s.replace(0), 11_000), "ok"),
+        ("its link was down", |s| unlinked(s.remove(0)), "ok"),
+        ("it followed nobody", |s| s.detach(2).remove(0), "ok"),
+    ];
+    for (case, change, expected) in table {
+        let mut scene = Scene::healthy(3);
+        scene.silence(2);
+        expect(case, &after(scene, *change).ask(step(promote(1))), expected);
+    }
+}
+
+fn ending(scene: &mut Scene) -> &mut Scene {
+    scene.pod(0).terminating_for = 1_000;
+    scene
+}
+
+fn unlinked(scene: &mut Scene) -> &mut Scene {
+    scene.link(2).up = false;
+    scene
+}
+
+/// The pod in the last primary's place answers, following nobody, and runs for so long (ms).
+fn began(scene: &mut Scene, uptime: u64) -> &mut Scene {
+    let mut facts = crate::guard::testing::mk_facts(0);
+    (facts.uptime, facts.keys) = (uptime, 0);
+    facts.role = crate::guard::testing::replica_of(Upstream::Nobody);
+    let server = scene.server(0);
+    (server.reach, server.age, server.facts) = (Reach::Answered, 500, Some(facts));
+    scene
 }
 
 #[test]

@@ -7,11 +7,41 @@ use crate::lease::{Elector, LeaseOptions};
 use crate::testing::{FakeWorld, mk_site, mk_site_in};
 use crate::world::ApiError;
 use std::sync::Arc;
-use vko_wit::planning::{Expectation, Known};
+use vko_wit::planning::{Expectation, Known, Operation};
+
+/// Member 0, the primary, gives no answer any more.
+fn after_a_death() -> (Arc<FakeWorld>, Arc<crate::site::Site<FakeWorld>>) {
+    let (world, site) = mk_site(3);
+    world.change(&uid(0), |server| server.silent = true);
+    (world, site)
+}
+
+#[tokio::test]
+async fn nobody_is_promoted_beside_one_that_took_the_role_since_it_was_last_asked() {
+    let (world, site) = after_a_death();
+    // The hook of the old primary handed over; the observation was made before.
+    world.change(&uid(2), |server| server.upstream = None);
+    let error = run_step(&site, &by_consent(promote(1), "promote-data-loss:rfr-x-1:1")).await.unwrap_err();
+    assert!(error.is_dropped() && error.to_string().contains("rfr-x-2"), "{error}");
+    assert_eq!(world.effects(), Vec::<String>::new(), "not even the consent is used up");
+}
+
+#[tokio::test]
+async fn a_hand_over_that_only_the_old_primary_has_not_seen_is_not_taken_back() {
+    let (world, site) = mk_site(3);
+    // The order came through, its end did not: the replica leads, the old one still waits to follow it.
+    world.change(&uid(0), |server| (server.stuck, server.upstream) = (true, None));
+    world.state().before.push(("rfr-x-0: failover-to".into(), |state| {
+        state.servers.get_mut("uid-1").unwrap().upstream = None;
+    }));
+    let error = run(&site, hand_over()).await.unwrap_err();
+    assert!(error.to_string().contains("rfr-x-1 is the primary"), "{error}");
+    assert_eq!(world.effects(), ["rfr-x-1: config-set", "rfr-x-0: failover-to"], "an ABORT would make two primaries");
+}
 
 #[tokio::test]
 async fn a_promotion_is_in_the_ledger_before_the_server_may_take_a_write() {
-    let (world, site) = mk_site(3);
+    let (world, site) = after_a_death();
     run(&site, promote(1)).await.unwrap();
     assert_eq!(world.effects(), ["status x", "rfr-x-1: config-set", "rfr-x-1: replicaof-no-one", "status x"]);
     let ledger = site.store.ledger().await;
@@ -21,7 +51,7 @@ async fn a_promotion_is_in_the_ledger_before_the_server_may_take_a_write() {
 
 #[tokio::test]
 async fn without_the_ledger_nobody_is_promoted() {
-    let (world, site) = mk_site(3);
+    let (world, site) = after_a_death();
     world.state().refusals.push(("status".into(), ApiError::Unavailable("away".into())));
     assert!(matches!(run(&site, promote(1)).await, Err(ExecuteError::LedgerNotWritten(_))));
     assert_eq!(world.effects(), Vec::<String>::new());
@@ -29,7 +59,7 @@ async fn without_the_ledger_nobody_is_promoted() {
 
 #[tokio::test]
 async fn a_role_that_is_not_seen_is_not_reported() {
-    let (world, site) = mk_site(3);
+    let (world, site) = after_a_death();
     world.change(&uid(1), |server| server.ignores.push("replicaof-no-one"));
     assert!(matches!(run(&site, promote(1)).await, Err(ExecuteError::NotVerified(_))));
 }
@@ -94,6 +124,7 @@ async fn the_fence_of_an_earlier_life_goes_with_a_new_role() {
             .await
             .unwrap();
         world.change(&uid(1), |server| drop(server.config.insert("min-replicas-to-write".into(), "1".into())));
+        world.change(&uid(0), |server| server.silent = matches!(operation, Operation::Promote(_)));
         run(&site, operation.clone()).await.unwrap();
         assert!(
             site.store.ledger().await.fences.is_empty(),
@@ -130,7 +161,7 @@ async fn nothing_may_be_sent_without_the_lease_while_cut_off_or_against_an_expec
 
 #[tokio::test]
 async fn a_consent_is_used_up_by_what_is_done_and_not_by_what_is_dropped() {
-    let (world, site) = mk_site(3);
+    let (world, site) = after_a_death();
     let mut wanted = by_consent(promote(1), "promote-data-loss:rfr-x-1:1");
     wanted.expects.push(Expectation::RunId(Known { pod: uid(1), value: "another".into() }));
     run_step(&site, &wanted).await.unwrap_err();
