@@ -212,6 +212,8 @@ impl Server {
             Progress::Follows => self.verify(to, ours),
             Progress::GivenUp => Err(Why::TooSlow),
             Progress::Elsewhere => Err(Why::Elsewhere),
+            // It has the role, and only this server hasn't learnt of it (the link between them broke): taken back there would be two.
+            Progress::Runs if self.verify(to, Instant::now()).is_ok() => Ok(()),
             Progress::Runs => {
                 self.abort();
                 // It may have come about just before: then it is as good as in time.

@@ -73,6 +73,10 @@ impl Task {
         self.wake.notify_one();
         true
     }
+
+    fn has_ended(&self) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) || self.handle.is_finished()
+    }
 }
 
 impl Drop for Task {
@@ -184,12 +188,23 @@ impl<W: World> Manager<W> {
             self.shared.metrics.instances.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));
             return;
         }
+        self.sweep(&key);
         let wake = Arc::new(Notify::new());
         let journal = self.lock_journals().entry(key.clone()).or_default().clone();
         let instance = Instance::new(self.shared.clone(), key.clone(), wake.clone(), journal, self.cut_sessions);
         let ended = Arc::new(Mutex::new(false));
         self.tasks.insert(key, Task { wake, ended: ended.clone(), handle: tokio::spawn(instance.run(ended)) });
         self.shared.metrics.instances.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Forgets instances that have ended: as a rule the last event about their objects does, but nothing promises that one comes.
+    fn sweep(&mut self, but: &Key) {
+        let ended: Vec<Key> =
+            self.tasks.iter().filter(|(key, task)| *key != but && task.has_ended()).map(|(key, _)| key.clone()).collect();
+        for key in ended {
+            self.tasks.remove(&key);
+            self.lock_journals().remove(&key);
+        }
     }
 
     fn wake_pods_of(&mut self, node: &str) {
@@ -240,8 +255,17 @@ impl<W: World> Policies<W> {
     async fn tell_loaded(&self, loaded: Loaded) {
         let note = match &loaded.result {
             Ok(info) => {
-                tracing::info!(config_map = loaded.config_map.name(), policy = info.name, version = info.version, digest = info.digest, "policy admitted");
-                let note = format!("policy {} {} was admitted; it takes over at each instance's next rest point", info.name, info.version);
+                tracing::info!(
+                    config_map = loaded.config_map.name(),
+                    policy = info.name,
+                    version = info.version,
+                    digest = info.digest,
+                    "policy admitted"
+                );
+                let note = format!(
+                    "policy {} {} was admitted; it takes over at each instance's next rest point",
+                    info.name, info.version
+                );
                 EventNote { reason: "PolicyAdmitted".into(), note, warning: false }
             }
             Err(error) => {
@@ -256,3 +280,6 @@ impl<W: World> Policies<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

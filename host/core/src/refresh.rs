@@ -14,9 +14,16 @@ pub fn hash(config: &Object) -> String {
     hex(&ring::digest::digest(&ring::digest::SHA256, data.as_bytes()).as_ref()[..8])
 }
 
+/// A pod that was told so far (ms) in the future was told by a clock that was ahead, or ours was set back: waiting for that time may take
+/// hours, telling it again takes a patch. Clocks of two operators differ by less.
+const AHEAD_MAX_MS: u64 = 60_000;
+
 /// Whether the pod still has to be told of this content.
-pub fn due(pod: &Object, hash: &str) -> bool {
-    !pod.deleting() && pod.annotation(names::REFRESHED).split('@').next() != Some(hash)
+pub fn due(pod: &Object, hash: &str, now: UnixMs) -> bool {
+    let told = pod.annotation(names::REFRESHED).split_once('@');
+    let holds =
+        |(told, at): (&str, &str)| told == hash && at.parse::<UnixMs>().is_ok_and(|at| at <= now.saturating_add(AHEAD_MAX_MS));
+    !pod.deleting() && !told.is_some_and(holds)
 }
 
 /// The patch that tells it.
@@ -44,9 +51,11 @@ mod tests {
         let other = Object::new(json!({"data": {"start": "alone"}}));
         assert_ne!(hash(&config), hash(&other));
         let told = pod(&format!("{}@1000", hash(&config)));
-        assert!(!due(&told, &hash(&config)));
-        assert!(due(&told, &hash(&other)));
-        assert!(due(&Object::new(json!({"metadata": {}})), &hash(&config)));
+        assert!(!due(&told, &hash(&config), 2_000));
+        assert!(!due(&told, &hash(&config), 900), "clocks differ a little");
+        assert!(due(&pod(&format!("{}@90000", hash(&config))), &hash(&config), 2_000), "told by a clock that was far ahead");
+        assert!(due(&told, &hash(&other), 2_000));
+        assert!(due(&Object::new(json!({"metadata": {}})), &hash(&config), 2_000));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl<W: World> Instance<W> {
         }
         let (hash, now) = (refresh::hash(&config), self.shared.world.unix_ms());
         let pods = self.pods();
-        for pod in pods.iter().filter(|pod| refresh::due(pod, &hash)) {
+        for pod in pods.iter().filter(|pod| refresh::due(pod, &hash, now)) {
             let id = ObjectId::new(Kind::Pod, &self.key.namespace, pod.name());
             self.shared.world.merge(&id, &refresh::patch(pod, &hash, now)).await?;
         }

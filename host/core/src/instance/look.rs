@@ -387,7 +387,7 @@ impl<W: World> Instance<W> {
         let (hash, now) = (refresh::hash(&config), self.shared.world.unix_ms());
         let mut unsettled = false;
         for pod in pods.iter().filter(|pod| !pod.deleting()) {
-            if refresh::due(pod, &hash) {
+            if refresh::due(pod, &hash, now) {
                 let id = ObjectId::new(Kind::Pod, &self.key.namespace, pod.name());
                 match self.shared.world.merge(&id, &refresh::patch(pod, &hash, now)).await {
                     Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {}
