@@ -180,7 +180,9 @@ fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
         phase: claim.text("/status/phase").into(),
         capacity: crate::diff::quantity::units(claim.text("/status/capacity/storage")).unwrap_or(0),
         resizing: false,
-        node_exists: if node.is_empty() { Some(true) } else { pods::node_exists(inputs, &node) },
+        // The annotation says where the volume was made, not that it is bound there: a network volume outlives its node. A node that is
+        // gone therefore leaves it open whether the data is; only the volume itself could tell.
+        node_exists: if node.is_empty() { Some(true) } else { pods::node_exists(inputs, &node).filter(|exists| *exists) },
         node,
     })
 }

@@ -266,7 +266,7 @@ fn nodes_that_are_gone_silent_or_out_of_service() {
         ("says that it isn't ready", Some(node(1, "False")), true, NodeState::Alive, Some(true)),
         ("silent", Some(node(1, "Unknown")), true, NodeState::Silent, Some(true)),
         ("out of service", Some(tainted()), true, NodeState::OutOfService, Some(true)),
-        ("gone", None, true, NodeState::Gone, Some(false)),
+        ("gone: its volume may be elsewhere", None, true, NodeState::Gone, None),
         ("not in a cache that is too old to say", None, false, NodeState::Unknown, None),
     ];
     for (case, node, fresh, state, exists) in table {
