@@ -44,17 +44,18 @@ pub fn promotable(view: &View<'_>, member: &Member<'_>) -> bool {
     if !eligible(member) || !in_lineage(view, facts) {
         return false;
     }
+    if fell_behind(view, member, facts) {
+        return false;
+    }
     match link.primary {
         // It was synced in this run: the probe says so (ready), or its data came by a full sync. That may be long ago.
-        Upstream::Pod(_) | Upstream::Other(_) => {
-            (member.ready() || facts.origin == DataOrigin::Sync) && !fell_behind(view, member, facts)
-        }
+        Upstream::Pod(_) | Upstream::Other(_) => member.ready() || facts.origin == DataOrigin::Sync,
         // It follows nobody: it counts if it was detached, not restarted.
         Upstream::Nobody => ran_through(view, member, facts),
     }
 }
 
-/// Whether a replica's link broke while the last primary served on, so that it lacks what was written since. What a fence lets through
+/// Whether a replica's link broke (before it was detached, if it was) while the last primary served on, so that it lacks what was written since. What a fence lets through
 /// meanwhile is within the bound for lost writes; without one the two moments must agree.
 fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
     let down = facts.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse::<u64>().ok());
@@ -176,6 +177,12 @@ mod tests {
             ),
             ("detached under a silent, fenced primary", |s| s.fence(0, 1).silence(0).detach(1), true),
             ("restarted under a silent, fenced primary", |s| s.fence(0, 1).silence(0).restart(1, "snapshot"), false),
+            (
+                "detached, but its link broke an hour before",
+                |s| s.fence(0, 1).silence(0).detach(1).link_down(1, 3_600_000),
+                false,
+            ),
+            ("detached, which broke its link", |s| s.fence(0, 1).silence(0).detach(1).link_down(1, 9_000), true),
             ("detached; the operator is new", |s| s.fence(0, 1).silence(0).unhear(0).detach(1), true),
             (
                 "restarted after the fence was set; the operator is new",

@@ -138,3 +138,25 @@ fn a_promoted_replica_goes_on_with_the_history_and_a_primary_that_writes_on_part
         });
     }
 }
+
+/// By it a replica that was cut off long before its primary died is told from one that streamed to the end, detached or not.
+#[test]
+fn how_long_a_link_has_been_down_counts_on_when_the_replica_is_detached() {
+    for line in Line::ALL {
+        let (primary, replica) = pair(line, "");
+        until_promotable(&primary, &replica);
+        assert_eq!(replica.info().link_down_seconds, None, "{line}: it is up");
+        drop(primary);
+        eventually("the link has been down for a second", || replica.info().link_down_seconds >= Some(1));
+        for port in ["1", "2"] {
+            replica.run(&["REPLICAOF", "127.0.0.1", port]);
+            assert!(replica.info().link_down_seconds >= Some(1), "{line}: it doesn't begin anew with another upstream");
+        }
+        let fresh = Server::start(line, "replicaof 127.0.0.1 1\n");
+        assert_eq!(
+            (fresh.info().role, fresh.info().link_down_seconds),
+            (Some(Role::Replica), None),
+            "{line}: it never was up in this run"
+        );
+    }
+}
