@@ -13,7 +13,7 @@ use vko_wit::planning::{Operation, Phase, Plan, PolicyError, Severity, Step, Tra
 use super::{Instance, Key, Next, Shared};
 use crate::guard::testing::mk_plan;
 use crate::journal::Journal;
-use crate::lease::LeaseState;
+use crate::lease::{Elector, LeaseOptions, LeaseState};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectId};
@@ -74,11 +74,15 @@ fn mk_instance(world: &Arc<FakeWorld>) -> Instance<FakeWorld> {
 }
 
 fn mk_instance_of(world: &Arc<FakeWorld>, policy: Arc<dyn Policy>) -> Instance<FakeWorld> {
+    mk_instance_under(world, policy, LeaseState::alone(world.clone()))
+}
+
+fn mk_instance_under(world: &Arc<FakeWorld>, policy: Arc<dyn Policy>, lease: LeaseState) -> Instance<FakeWorld> {
     let shared = Shared {
         world: world.clone(),
         settings: Arc::new(mk_settings()),
         images: Arc::new(Images { lines: [("9.1".to_owned(), "valkey/valkey:9.1.1".to_owned())].into(), ..Images::default() }),
-        lease: LeaseState::alone(world.clone()),
+        lease,
         registry: Arc::new(Registry::new(vec![policy])),
         metrics: Metrics::default(),
     };
@@ -279,6 +283,25 @@ async fn a_valkey_that_only_the_cache_misses_is_not_ended() {
         assert_eq!(count(&world, Kind::StatefulSet), 1, "deleting {deleting}");
         assert_eq!(world.effects(), Vec::<String>::new(), "deleting {deleting}");
     }
+}
+
+/// A process that stood still goes on where it was, while another operator acts.
+#[tokio::test]
+async fn without_the_lease_no_workload_is_changed_and_none_is_ended() {
+    let (world, _) = made().await;
+    let options = LeaseOptions { namespace: "valkey-system".into(), name: "l".into(), identity: "me".into() };
+    let (_elector, lease) = Elector::new(world.clone(), options);
+    let mut instance = mk_instance_under(&world, built_in(), lease);
+    let set = ObjectId::new(Kind::StatefulSet, "shop", "rfr-x");
+    change(&world, &set, |object| object["spec"]["replicas"] = json!(5));
+    instance.look().await.unwrap();
+    assert_eq!(world.object(&set).unwrap()["spec"]["replicas"], 5, "the other one wants five by now");
+    world.state().objects.remove(&valkey_id());
+    for _ in 0..6 {
+        let _ = instance.look().await;
+        world.sleep(std::time::Duration::from_secs(2)).await;
+    }
+    assert_eq!(count(&world, Kind::StatefulSet), 1);
 }
 
 #[tokio::test]
