@@ -146,8 +146,10 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
     if !recorded(view, primary) {
         // The host writes an observed primary and its lineage down before anybody is told to follow it.
         // Most often it has done so before this look: what remains is one that it can't tell from a stranger.
-        let message = format!("{} answers as the primary, but the ledger doesn't know it nor its replication history", primary.name);
-        let remedy = "bring all members back into reach; or, if it is the wrong one, delete its pod: it comes back following nobody";
+        let message =
+            format!("{} answers as the primary, but the ledger doesn't know it nor its replication history", primary.name);
+        let remedy =
+            "bring all members back into reach; or, if it is the wrong one, delete its pod: it comes back following nobody";
         return Decision::wait(Block::new(PRIMARY, Cause::PrimaryUnproven, message, remedy));
     }
     let beside = if others.is_empty() { Decision::default() } else { followers::reconcile(view, primary, others) };

@@ -12,6 +12,7 @@ use vko_sdk::planning::{Operation, Track};
 use crate::decision::Decision;
 use crate::view::View;
 
+mod blank;
 mod random;
 mod scene;
 pub use random::random_scene;

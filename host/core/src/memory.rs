@@ -176,7 +176,11 @@ mod tests {
         assert_eq!(synced(&replica.replace("progress:0", "progress:1")), None);
         assert_eq!(synced(&replica.replace("_sync_in_progress:0", "_other:0")), None, "not said is not no");
         assert_eq!(synced(replica).as_deref(), Some("r"));
-        assert_eq!(synced(&replica.replace("status:up", "status:down").replace("id:r", "id:s")).as_deref(), Some("r"), "of the run before");
+        assert_eq!(
+            synced(&replica.replace("status:up", "status:down").replace("id:r", "id:s")).as_deref(),
+            Some("r"),
+            "of the run before"
+        );
         memory.keep_only(&[]);
         assert!(memory.snapshot().is_empty());
     }

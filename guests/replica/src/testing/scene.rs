@@ -1,13 +1,14 @@
 //! The scene: a whole instance under observation.
 
 use vko_sdk::Observed;
-use vko_sdk::common::{Address, Architecture, Pair};
+use vko_sdk::common::{Address, Pair};
 use vko_sdk::observation::{
-    AttachedReplica, Claim, ContainerState, DataOrigin, Environment, Failure, FenceRecord, Instance, IpFamily, LastPrimary,
-    Ledger, LedgerMember, Lineage, NodeState, Object, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Upstream,
+    AttachedReplica, Claim, ContainerState, DataOrigin, Failure, FenceRecord, LastPrimary, LedgerMember, Lineage, NodeState,
+    Object, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Upstream,
 };
 
-use super::{CAPABILITIES, NOW, mk_pod, mk_primary, mk_replica, mk_server};
+use super::blank::{environment, instance, ledger};
+use super::{NOW, mk_pod, mk_primary, mk_replica, mk_server};
 use crate::spec;
 use crate::view::View;
 
@@ -557,46 +558,5 @@ fn object(kind: &str, name: &str, uid: &str, age: u64, status: &str) -> Object {
         age,
         deleting: false,
         status: status.into(),
-    }
-}
-
-fn instance(name: &str, members: u32) -> Instance {
-    Instance {
-        namespace: "ns".into(),
-        name: name.into(),
-        uid: "uid-instance".into(),
-        generation: 1,
-        architecture: Architecture::Replica,
-        kind: "Failover".into(),
-        spec: format!(r#"{{"replicas":{members},"storage":null,"version":"9.1"}}"#),
-        annotations: Vec::new(),
-        status: "{}".into(),
-        deleting: false,
-        paused: false,
-        consents: Vec::new(),
-    }
-}
-
-fn environment() -> Environment {
-    Environment {
-        operator_version: "0.1.0".into(),
-        looking_for: 600_000,
-        ip_family: IpFamily::Ipv4,
-        cluster_domain: "cluster.local".into(),
-        zones: vec!["a".into(), "b".into(), "c".into()],
-        capabilities: CAPABILITIES.iter().map(|c| (*c).to_owned()).collect(),
-        fence_max_lag: 5_000,
-    }
-}
-
-fn ledger() -> Ledger {
-    Ledger {
-        formed: Some(false),
-        members: Vec::new(),
-        lineages: Vec::new(),
-        last_primary: LastPrimary::None,
-        operations: Vec::new(),
-        fences: Vec::new(),
-        finished_version: None,
     }
 }

@@ -46,7 +46,11 @@ fn the_primary_answers() {
                 |s| s.restart(1, "snapshot").facts(0, |f| f.failover_state = "waiting-for-sync".into()),
                 "wait HandOverUnderWay",
             ),
-            ("the hook handed over, the host hasn't written it down", |s| s.rise(1).demote(0, 1).terminate(0), "wait PrimaryUnproven"),
+            (
+                "the hook handed over, the host hasn't written it down",
+                |s| s.rise(1).demote(0, 1).terminate(0),
+                "wait PrimaryUnproven",
+            ),
             ("the hook handed over; the old one still runs", |s| s.promote(1).demote(0, 1).terminate(0).follow(2, 1), "-"),
             (
                 "the hook handed over; another one follows the old",
