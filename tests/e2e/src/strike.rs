@@ -43,12 +43,18 @@ pub fn on(instance: &Instance, members: usize, fault: &str, strike: impl FnOnce(
     record.verify(&instance.writer()?, fault, bound(fault)?)
 }
 
+/// What a server's process is called: the stand-ins of the 7.2 line keep their own names.
+const SERVERS: [&str; 3] = ["valkey-server", "redict-server", "redis-server"];
+
 /// Kills the server's process in a pod, as running out of memory would.
 ///
 /// # Errors
 /// There is none.
 pub fn kill_server(pod: &Pod) -> Result {
-    let processes = bed::processes(&pod.uid, "valkey-server")?;
+    let mut processes = Vec::new();
+    for name in SERVERS {
+        processes.extend(bed::processes(&pod.uid, name)?);
+    }
     ensure!(!processes.is_empty(), "no server runs in {pod:?}");
     processes.into_iter().try_for_each(bed::kill)
 }
