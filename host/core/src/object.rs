@@ -207,6 +207,11 @@ impl Object {
             .unwrap_or_default()
     }
 
+    /// The condition of that type in its status.
+    pub fn condition(&self, kind: &str) -> Option<&Value> {
+        self.list("/status/conditions").iter().find(|condition| condition["type"] == kind)
+    }
+
     /// Names of the finalizers.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.list("/metadata/finalizers").iter().filter_map(Value::as_str)

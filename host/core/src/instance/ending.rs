@@ -131,7 +131,7 @@ impl<W: World> Instance<W> {
             nodes
                 .iter()
                 .find(|node| node.name() == name)
-                .is_some_and(|node| node.list("/status/conditions").iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+                .is_some_and(|node| node.condition("Ready").is_some_and(|ready| ready["status"] == "True"))
         };
         self.pods().iter().any(|pod| answers(pod.text("/spec/nodeName")))
     }
@@ -166,10 +166,7 @@ impl<W: World> Instance<W> {
 
     pub(super) fn claims(&self) -> Vec<Object> {
         let workload = names::data_workload(&self.key.name);
-        let ours = |claim: &Object| {
-            let pod = claim.name().strip_prefix(names::CLAIM_TEMPLATE).and_then(|rest| rest.strip_prefix('-'));
-            pod.and_then(crate::observe::ordinal_of).is_some_and(|(of, _)| of == workload)
-        };
+        let ours = |claim: &Object| crate::observe::place_of_claim(claim.name()).is_some_and(|(of, _)| of == workload);
         self.shared
             .world
             .cached_of(Kind::PersistentVolumeClaim, &self.key.namespace, &self.key.name)

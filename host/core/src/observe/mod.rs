@@ -23,7 +23,7 @@ use vko_wit::common::{Architecture, Pair};
 use vko_wit::observation::{Claim, Environment, Instance, IpFamily, Job, Object as ObservedObject, Observed, Outcome};
 
 pub use self::cut_off::{CutOff, cut_off};
-pub use self::pods::ordinal_of;
+pub use self::pods::place_of_claim;
 
 use crate::ledger::Ledger;
 use crate::memory::ServerMemory;
@@ -169,8 +169,7 @@ fn observed_object(kind: Kind, object: &Object, now: UnixMs) -> ObservedObject {
 }
 
 fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
-    let pod = claim.name().strip_prefix(names::CLAIM_TEMPLATE)?.strip_prefix('-')?;
-    let (workload, ordinal) = ordinal_of(pod)?;
+    let (workload, ordinal) = place_of_claim(claim.name())?;
     let node = claim.annotation("volume.kubernetes.io/selected-node").to_owned();
     Some(Claim {
         name: claim.name().into(),

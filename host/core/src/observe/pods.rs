@@ -8,11 +8,16 @@ use super::{Inputs, timestamp};
 use crate::object::Object;
 
 /// Workload and ordinal of a StatefulSet's pod name.
-pub fn ordinal_of(pod: &str) -> Option<(&str, u32)> {
+fn ordinal_of(pod: &str) -> Option<(&str, u32)> {
     let (workload, ordinal) = pod.rsplit_once('-')?;
     // "01" is no ordinal that a StatefulSet writes: such a pod isn't one of ours.
     let number: u32 = ordinal.parse().ok()?;
     (number.to_string() == ordinal).then_some((workload, number))
+}
+
+/// Workload and ordinal of the member that a claim of that name belongs to.
+pub fn place_of_claim(claim: &str) -> Option<(&str, u32)> {
+    ordinal_of(claim.strip_prefix(names::CLAIM_TEMPLATE)?.strip_prefix('-')?)
 }
 
 pub(super) fn zone_of(node: &Object) -> &str {
@@ -35,7 +40,7 @@ fn observed_pod(inputs: &Inputs<'_>, pod: &Object) -> Option<Pod> {
     let node_name = pod.text("/spec/nodeName");
     let node = inputs.nodes.iter().find(|node| node.name() == node_name);
     let state = node_state(inputs, node_name, node);
-    let ready = condition(pod, "Ready").filter(|c| c["status"] == "True");
+    let ready = pod.condition("Ready").filter(|c| c["status"] == "True");
     let ready_since = ready.and_then(|c| timestamp(c["lastTransitionTime"].as_str()?));
     Some(Pod {
         uid: pod.uid().into(),
@@ -80,7 +85,7 @@ fn node_state(inputs: &Inputs<'_>, name: &str, node: Option<&Object>) -> NodeSta
         return if name.is_empty() || !inputs.fresh { NodeState::Unknown } else { NodeState::Gone };
     };
     let out_of_service = node.list("/spec/taints").iter().any(|taint| taint["key"] == "node.kubernetes.io/out-of-service");
-    match condition(node, "Ready").and_then(|c| c["status"].as_str()) {
+    match node.condition("Ready").and_then(|c| c["status"].as_str()) {
         _ if out_of_service => NodeState::OutOfService,
         Some("Unknown") => NodeState::Silent,
         // A kubelet that reports itself as not ready does report: the node is alive.
@@ -89,16 +94,12 @@ fn node_state(inputs: &Inputs<'_>, name: &str, node: Option<&Object>) -> NodeSta
     }
 }
 
-fn condition<'a>(object: &'a Object, kind: &str) -> Option<&'a Value> {
-    object.list("/status/conditions").iter().find(|c| c["type"] == kind)
-}
-
 fn container_status(pod: &Object) -> Option<&Value> {
     pod.list("/status/containerStatuses").iter().find(|c| c["name"] == names::CONTAINER)
 }
 
 fn waiting(pod: &Object) -> String {
-    let unschedulable = condition(pod, "PodScheduled").filter(|c| c["status"] == "False").and_then(|c| c["reason"].as_str());
+    let unschedulable = pod.condition("PodScheduled").filter(|c| c["status"] == "False").and_then(|c| c["reason"].as_str());
     let init = pod.list("/status/initContainerStatuses").iter().find_map(|c| c.pointer("/state/waiting/reason")?.as_str());
     let main = container_status(pod).and_then(|c| c.pointer("/state/waiting/reason")?.as_str());
     // PodInitializing hides what the init container waits for.
