@@ -5,12 +5,16 @@
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`], field manager, event source.
 pub const OPERATOR: &str = "valkey-operator";
-/// `cluster` or `failover` (the replica architecture counts as failover here).
+/// [`component`]'s names.
 pub const COMPONENT: &str = "app.kubernetes.io/component";
 /// `valkey`.
 pub const APP_NAME: &str = "app.kubernetes.io/name";
-/// `failover`, `cluster`, `sentinel`.
+/// What the servers behind it are: `failover`, `cluster` or `sentinel`.
 pub const TYPE: &str = "buf.red/type";
+/// Value of [`TYPE`] for Sentinels and what is theirs.
+pub const TYPE_SENTINEL: &str = "sentinel";
+/// On the pods and Services of a shard, and in their selectors: name of the shard's StatefulSet.
+pub const STATEFUL_SET: &str = "statefulset";
 /// The instance's name.
 pub const INSTANCE: &str = "buf.red/name";
 /// UID of the Valkey that a topology object and its children belong to: they are adopted by it.
@@ -51,10 +55,26 @@ pub const DELETE_PVC: &str = "delete-pvc";
 
 /// Name of the claim template; claims are `valkey-data-<pod>`.
 pub const CLAIM_TEMPLATE: &str = "valkey-data";
-/// Name of the server's container.
+/// Name of a data server's container.
 pub const CONTAINER: &str = "valkey";
+/// Name of a Sentinel's container.
+pub const SENTINEL_CONTAINER: &str = "sentinel";
 /// Port of servers.
 pub const PORT: u16 = 6379;
+/// Port of the cluster bus. It is set explicitly: a server that derives it can't be given another client port later.
+pub const CLUSTER_PORT: u16 = 16379;
+/// Port of Sentinels.
+pub const SENTINEL_PORT: u16 = 26379;
+/// Name by which an instance's own Sentinels know its data set.
+pub const MONITOR: &str = "mymaster";
+
+/// Values of [`COMPONENT`](super::COMPONENT); names of Secrets begin with them.
+pub mod component {
+    /// The cluster architecture.
+    pub const CLUSTER: &str = "cluster";
+    /// Failover and replica architecture, and Sentinels.
+    pub const FAILOVER: &str = "failover";
+}
 
 /// Workload, its governing Service, its configuration and its budget (failover and replica architecture).
 pub fn data_workload(instance: &str) -> String {
@@ -68,13 +88,48 @@ pub fn writer_service(instance: &str) -> String {
 pub fn reader_service(instance: &str) -> String {
     format!("rfr-{instance}-readonly")
 }
-/// Secret with the `user` lines (hashes only) that pods mount.
-pub fn accounts_secret(instance: &str) -> String {
+/// Secret with the `user` lines (hashes only) that data pods mount (failover and replica architecture).
+pub fn data_users(instance: &str) -> String {
     format!("rfr-acl-{instance}")
 }
-/// Secret with an account's password (keys `username`, `password`).
-pub fn account_secret(instance: &str, account: &str) -> String {
-    format!("failover-acl-{instance}-{account}-secret")
+
+/// Workload of a shard, and its budget.
+pub fn shard_workload(instance: &str, shard: u32) -> String {
+    format!("drc-{instance}-{shard}")
+}
+/// Governing Service of a shard.
+pub fn shard_service(instance: &str, shard: u32) -> String {
+    format!("{instance}-{shard}")
+}
+/// Service of a whole cluster.
+pub fn instance_service(instance: &str) -> String {
+    instance.to_owned()
+}
+/// Configuration of a cluster's servers, one for all shards.
+pub fn cluster_config(instance: &str) -> String {
+    format!("valkey-cluster-{instance}")
+}
+/// Secret with the `user` lines that a cluster's pods mount.
+pub fn cluster_users(instance: &str) -> String {
+    format!("drc-acl-{instance}")
+}
+
+/// Workload of Sentinels, their governing Service, their configuration and their budget.
+pub fn sentinel_workload(instance: &str) -> String {
+    format!("rfs-{instance}")
+}
+/// Secret with the `user` lines that Sentinels' pods mount.
+pub fn sentinel_users(instance: &str) -> String {
+    format!("rfs-acl-{instance}")
+}
+
+/// Secret with an account's password (keys `username`, `password`). `component` is one of [`component`].
+pub fn account_secret(component: &str, instance: &str, account: &str) -> String {
+    format!("{component}-acl-{instance}-{account}-secret")
+}
+/// Name by which Sentinels that serve several instances know a data set.
+pub fn shared_monitor(namespace: &str, instance: &str) -> String {
+    format!("{namespace}.{instance}")
 }
 /// Claim of a member.
 pub fn claim(workload: &str, ordinal: u32) -> String {
@@ -91,8 +146,38 @@ pub mod account {
     pub const HOOK: &str = "hook";
     /// Kubelet probes.
     pub const PROBE: &str = "probe";
+    /// Sentinels log in to data servers and to each other with it.
+    pub const SENTINEL: &str = "sentinel";
     /// Clients that name no user.
     pub const DEFAULT: &str = "default";
     /// All of them, in the order in which they are made.
-    pub const ALL: [&str; 5] = [OPERATOR, REPLICATION, HOOK, PROBE, DEFAULT];
+    pub const ALL: [&str; 6] = [OPERATOR, REPLICATION, HOOK, PROBE, SENTINEL, DEFAULT];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_people_know() {
+        for (name, expected) in [
+            (data_workload("x"), "rfr-x"),
+            (writer_service("x"), "rfr-x-readwrite"),
+            (reader_service("x"), "rfr-x-readonly"),
+            (data_users("x"), "rfr-acl-x"),
+            (shard_workload("x", 2), "drc-x-2"),
+            (shard_service("x", 2), "x-2"),
+            (instance_service("x"), "x"),
+            (cluster_config("x"), "valkey-cluster-x"),
+            (cluster_users("x"), "drc-acl-x"),
+            (sentinel_workload("x"), "rfs-x"),
+            (sentinel_users("x"), "rfs-acl-x"),
+            (account_secret(component::CLUSTER, "x", account::OPERATOR), "cluster-acl-x-operator-secret"),
+            (account_secret(component::FAILOVER, "x", account::OPERATOR), "failover-acl-x-operator-secret"),
+            (claim(&shard_workload("x", 0), 1), "valkey-data-drc-x-0-1"),
+            (shared_monitor("shop", "x"), "shop.x"),
+        ] {
+            assert_eq!(name, expected);
+        }
+    }
 }

@@ -72,7 +72,11 @@ impl Accounts {
     pub async fn ensure<W: World>(world: &W, topology: &Topology) -> Result<Self, AccountsError> {
         let mut accounts = BTreeMap::new();
         for account in Account::ALL {
-            let id = ObjectId::new(Kind::Secret, &topology.namespace, names::account_secret(&topology.name, account.name()));
+            let id = ObjectId::new(
+                Kind::Secret,
+                &topology.namespace,
+                names::account_secret(names::component::FAILOVER, &topology.name, account.name()),
+            );
             let object = match world.cached(&id) {
                 Some(object) => object,
                 None => find_or_make(world, topology, account, &id).await.map_err(|error| not_made(&id, error))?,

@@ -61,7 +61,7 @@ mod tests {
         assert!(names::reader_service(&name).len() <= 63);
         assert!(format!("{}-4", names::data_workload(&name)).len() <= 63);
         for account in names::account::ALL {
-            assert!(names::account_secret(&name, account).len() <= 253);
+            assert!(names::account_secret(names::component::FAILOVER, &name, account).len() <= 253);
         }
     }
 

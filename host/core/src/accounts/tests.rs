@@ -10,7 +10,7 @@ use crate::testing::{FakeWorld, State, mk_topology};
 use crate::world::ApiError;
 
 fn secret(account: Account) -> ObjectId {
-    ObjectId::new(Kind::Secret, "shop", names::account_secret("x", account.name()))
+    ObjectId::new(Kind::Secret, "shop", names::account_secret(names::component::FAILOVER, "x", account.name()))
 }
 
 fn stored(data: serde_json::Value) -> serde_json::Value {

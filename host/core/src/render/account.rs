@@ -27,7 +27,7 @@ pub(super) fn config_map(topology: &Topology, inputs: &Inputs<'_>) -> Value {
 
 /// The `user` lines, hashes only.
 pub(super) fn users_secret(topology: &Topology, users_acl: &str) -> Value {
-    let mut secret = object(topology, Kind::Secret, &names::accounts_secret(&topology.name));
+    let mut secret = object(topology, Kind::Secret, &names::data_users(&topology.name));
     secret["data"] = json!({ USERS_ACL: base64(users_acl) });
     secret
 }
@@ -37,7 +37,7 @@ pub(super) fn users_secret(topology: &Topology, users_acl: &str) -> Value {
 ///
 /// The result holds the password (base64): it goes to the API server and nowhere else.
 pub fn account_secret(topology: &Topology, account: &str, password: &Secret) -> Value {
-    let mut secret = object(topology, Kind::Secret, &names::account_secret(&topology.name, account));
+    let mut secret = object(topology, Kind::Secret, &names::account_secret(names::component::FAILOVER, &topology.name, account));
     secret["metadata"]["finalizers"] = json!([names::SECRET_FINALIZER]);
     secret["data"] = json!({ "username": base64(account), "password": base64(password.reveal()) });
     secret

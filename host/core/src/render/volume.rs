@@ -45,12 +45,12 @@ pub(super) fn volumes(instance: &str, spec: &PodSpec<'_>) -> Value {
 
 fn account_sources(instance: &str) -> Vec<Value> {
     let users = json!({ "secret": {
-        "name": names::accounts_secret(instance),
+        "name": names::data_users(instance),
         "items": [{ "key": USERS_ACL, "path": USERS_ACL }],
     } });
     let passwords = POD_ACCOUNTS.map(|account| {
         json!({ "secret": {
-            "name": names::account_secret(instance, account),
+            "name": names::account_secret(names::component::FAILOVER, instance, account),
             "items": [{ "key": "password", "path": account }],
         } })
     });
@@ -112,7 +112,11 @@ mod tests {
         let sources = Value::Array(account_sources("demo")).to_string();
         for (account, needed) in [("replication", true), ("probe", true), ("hook", true), ("operator", false), ("default", false)]
         {
-            assert_eq!(sources.contains(&names::account_secret("demo", account)), needed, "{account}");
+            assert_eq!(
+                sources.contains(&names::account_secret(names::component::FAILOVER, "demo", account)),
+                needed,
+                "{account}"
+            );
         }
     }
 
