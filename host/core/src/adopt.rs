@@ -78,18 +78,8 @@ fn answering(observed: &Observed) -> Vec<Answer<'_>> {
     servers.filter_map(|s| Some((observed.pods.iter().find(|pod| pod.uid == s.pod)?, s.facts.as_ref()?))).collect()
 }
 
-fn member(observed: &Observed, pod: &Pod) -> Member {
-    let claim = observed.claims.iter().find(|claim| claim.workload == pod.workload && claim.ordinal == pod.ordinal);
-    Member {
-        workload: pod.workload.clone(),
-        ordinal: pod.ordinal,
-        pod: pod.uid.clone(),
-        claim: claim.map(|c| c.uid.clone()).unwrap_or_default(),
-    }
-}
-
 fn primary(observed: &Observed, pod: &Pod, facts: &ServerFacts) -> Lesson {
-    Lesson::Primary(member(observed, pod), facts.replid.clone(), facts.offset)
+    Lesson::Primary(Member::of(observed, pod), facts.replid.clone(), facts.offset)
 }
 
 /// The one server that answers as a primary: the accepted one, one that a hook handed over to, or the former one.

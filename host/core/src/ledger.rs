@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vko_wit::common::Version;
 use vko_wit::observation::{
-    FenceRecord, LastPrimary, Ledger as Observed, LedgerMember, Lineage as ObservedLineage, OperationRecord,
+    FenceRecord, LastPrimary, Ledger as Observed, LedgerMember, Lineage as ObservedLineage, Observed as Observation,
+    OperationRecord, Pod,
 };
 
 use crate::world::UnixMs;
@@ -27,11 +28,12 @@ const CONSENTS_MAX: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ledger {
-    /// Whether the instance was ever complete. `None` is unknown.
+    /// Whether a primary was ever named or slots were ever given; written before. `None` is unknown.
     pub formed: Option<bool>,
     /// Members that were observed, by workload and ordinal.
     pub members: Vec<Member>,
-    /// Replication histories of this data set, newest first.
+    /// Replication histories of this data set, newest first. A cluster has a history per shard and keeps none here: its slots' owners and
+    /// their epochs say who leads.
     pub lineages: Vec<Lineage>,
     /// The last primary as a member (a pod's UID dies with it, the member stays). One per shard.
     pub last_primary: Vec<Member>,
@@ -57,6 +59,10 @@ pub struct Member {
     pub pod: String,
     /// UID of the claim; empty where there is none.
     pub claim: String,
+    /// The server's own id in a cluster, by which the others know it; empty in the other architectures and while it never said it. It lives
+    /// as long as the server's data: a pod that finds no `nodes.conf` comes with another one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node_id: String,
 }
 
 /// A replication history.
@@ -179,13 +185,26 @@ impl Ledger {
 }
 
 impl Member {
+    /// Who fills a place now, as observed. The node id is the last one that this pod's server said.
+    pub fn of(observed: &Observation, pod: &Pod) -> Self {
+        let claim = observed.claims.iter().find(|claim| claim.workload == pod.workload && claim.ordinal == pod.ordinal);
+        let facts = observed.servers.iter().find(|server| server.pod == pod.uid).and_then(|server| server.facts.as_ref());
+        Self {
+            workload: pod.workload.clone(),
+            ordinal: pod.ordinal,
+            pod: pod.uid.clone(),
+            claim: claim.map(|claim| claim.uid.clone()).unwrap_or_default(),
+            node_id: facts.and_then(|facts| facts.cluster.first()).map(|cluster| cluster.id.clone()).unwrap_or_default(),
+        }
+    }
+
     fn observed(&self) -> LedgerMember {
         LedgerMember {
             workload: self.workload.clone(),
             ordinal: self.ordinal,
             pod: self.pod.clone(),
             claim: self.claim.clone(),
-            node_id: String::new(),
+            node_id: self.node_id.clone(),
         }
     }
 }
@@ -244,11 +263,25 @@ mod tests {
     #[test]
     fn it_reads_what_it_wrote() {
         let mut ledger = Ledger { formed: Some(true), ..Ledger::default() };
-        ledger.set_last_primary(Member { workload: "rfr-a".into(), ordinal: 1, pod: "p".into(), claim: "c".into() });
+        ledger.set_last_primary(Member {
+            workload: "rfr-a".into(),
+            ordinal: 1,
+            pod: "p".into(),
+            claim: "c".into(),
+            node_id: "n".into(),
+        });
         ledger.note_lineage("r1", 5, 9);
         ledger.use_consent("t");
         let status = json!({ "ledger": ledger });
         assert_eq!(Ledger::read(Some(&status)), ledger);
+    }
+
+    #[test]
+    fn members_of_an_older_operator_have_no_node_id() {
+        let member = json!({"workload": "rfr-a", "ordinal": 1, "pod": "p", "claim": "c"});
+        let ledger = Ledger::read(Some(&json!({"ledger": {"formed": true, "members": [member], "lastPrimary": [member]}})));
+        assert_eq!((ledger.formed, ledger.members[0].node_id.as_str()), (Some(true), ""));
+        assert_eq!(serde_json::to_value(&ledger.members[0]).unwrap(), member, "nor is one written where there is none");
     }
 
     #[test]

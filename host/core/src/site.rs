@@ -16,7 +16,7 @@ use crate::outcomes::Outcomes;
 use crate::probe::light_probe;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::world::{ServerError, Target, World};
+use crate::world::{Credential, ServerError, Target, World};
 
 /// The longest deadline of a dangerous command (the Lease lasts 15 s and is renewed every 5 s, so a healthy leader always has this much).
 pub const DANGEROUS_DEADLINE: Duration = Duration::from_secs(5);
@@ -38,6 +38,8 @@ pub struct Site<W> {
     /// Wakes the loop.
     pub wake: Arc<Notify>,
     targets: RwLock<BTreeMap<String, (String, Target)>>,
+    sentinels: RwLock<BTreeMap<String, (String, Target)>>,
+    credentials: RwLock<BTreeMap<String, Credential>>,
     cut_off: AtomicBool,
 }
 
@@ -60,6 +62,8 @@ impl<W: World> Site<W> {
             outcomes: Outcomes::default(),
             wake,
             targets: RwLock::default(),
+            sentinels: RwLock::default(),
+            credentials: RwLock::default(),
             cut_off: AtomicBool::new(false),
         }
     }
@@ -67,6 +71,40 @@ impl<W: World> Site<W> {
     /// Says which servers there are: pod UID, pod name, target.
     pub fn set_targets(&self, targets: BTreeMap<String, (String, Target)>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+    }
+
+    /// Says which Sentinels watch the instance, its own and referenced ones: id, name for people, target.
+    pub fn set_sentinels(&self, sentinels: BTreeMap<String, (String, Target)>) {
+        *self.sentinels.write().unwrap_or_else(PoisonError::into_inner) = sentinels;
+    }
+
+    /// Says with what the instance's accounts log in to its data servers, by the account's name.
+    pub fn set_credentials(&self, credentials: BTreeMap<String, Credential>) {
+        *self.credentials.write().unwrap_or_else(PoisonError::into_inner) = credentials;
+    }
+
+    /// A Sentinel's name and where it listens, by its own id.
+    ///
+    /// # Errors
+    /// No Sentinel of this id is known now.
+    pub fn sentinel_target(&self, id: &str) -> Result<(String, Target), ExecuteError> {
+        let sentinels = self.sentinels.read().unwrap_or_else(PoisonError::into_inner);
+        sentinels.get(id).cloned().ok_or_else(|| ExecuteError::TargetGone(format!("the Sentinel with id {id}")))
+    }
+
+    /// All Sentinels: id, name, target.
+    pub fn all_sentinels(&self) -> Vec<(String, String, Target)> {
+        let sentinels = self.sentinels.read().unwrap_or_else(PoisonError::into_inner);
+        sentinels.iter().map(|(id, (name, target))| (id.clone(), name.clone(), target.clone())).collect()
+    }
+
+    /// What an account logs in with.
+    ///
+    /// # Errors
+    /// This instance has no such account.
+    pub fn credential(&self, account: &str) -> Result<Credential, ExecuteError> {
+        let credentials = self.credentials.read().unwrap_or_else(PoisonError::into_inner);
+        credentials.get(account).cloned().ok_or_else(|| ExecuteError::TargetGone(format!("the account {account}")))
     }
 
     /// Says whether the operator seems to be cut off.
@@ -112,6 +150,18 @@ impl<W: World> Site<W> {
             self.may_act()?;
         }
         let (name, target) = self.target(pod)?;
+        self.world.call(&target, command, DANGEROUS_DEADLINE).await.map_err(|error| refused(&name, error))
+    }
+
+    /// Sends a command to a Sentinel; a dangerous one only while we may act.
+    ///
+    /// # Errors
+    /// The Sentinel's, or that we may not act.
+    pub async fn send_sentinel(&self, id: &str, command: Command) -> Result<Reply, ExecuteError> {
+        if command.is_dangerous() {
+            self.may_act()?;
+        }
+        let (name, target) = self.sentinel_target(id)?;
         self.world.call(&target, command, DANGEROUS_DEADLINE).await.map_err(|error| refused(&name, error))
     }
 

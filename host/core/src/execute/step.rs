@@ -65,13 +65,7 @@ async fn check<W: World>(site: &Site<W>, step: &Step) -> Result<(), ExecuteError
 pub(crate) fn member(observed: &Observed, pod: &str) -> Result<Member, ExecuteError> {
     let found =
         observed.pods.iter().find(|p| p.uid == pod).ok_or_else(|| ExecuteError::TargetGone(format!("the pod with UID {pod}")))?;
-    let claim = observed.claims.iter().find(|c| c.workload == found.workload && c.ordinal == found.ordinal);
-    Ok(Member {
-        workload: found.workload.clone(),
-        ordinal: found.ordinal,
-        pod: found.uid.clone(),
-        claim: claim.map(|c| c.uid.clone()).unwrap_or_default(),
-    })
+    Ok(Member::of(observed, found))
 }
 
 fn pod_name(observed: &Observed, pod: &str) -> Result<String, ExecuteError> {

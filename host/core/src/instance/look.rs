@@ -415,15 +415,7 @@ impl<W: World> Instance<W> {
         if plan.is_none_or(|plan| plan.status.phase != Phase::Ready) {
             return Ok(());
         }
-        let claims: BTreeMap<(&str, u32), &str> =
-            observed.claims.iter().map(|c| ((c.workload.as_str(), c.ordinal), c.uid.as_str())).collect();
-        let member = |pod: &vko_wit::observation::Pod| Member {
-            workload: pod.workload.clone(),
-            ordinal: pod.ordinal,
-            pod: pod.uid.clone(),
-            claim: claims.get(&(pod.workload.as_str(), pod.ordinal)).map(|uid| (*uid).to_owned()).unwrap_or_default(),
-        };
-        let mut members: Vec<Member> = observed.pods.iter().map(member).collect();
+        let mut members: Vec<Member> = observed.pods.iter().map(|pod| Member::of(observed, pod)).collect();
         // A removed member stays on record until its claim is gone: only recorded claims may be deleted.
         let claimed = |known: &Member| observed.claims.iter().any(|claim| claim.uid == known.claim);
         let left: Vec<Member> = site.store.ledger().await.members.into_iter().filter(claimed).collect();

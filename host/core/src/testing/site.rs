@@ -59,7 +59,7 @@ pub(crate) fn mk_site(members: u32) -> (Arc<FakeWorld>, Arc<Site<FakeWorld>>) {
 /// A site in a world that is there already (`fresh`: or that is set up now).
 pub(crate) fn mk_site_in(world: &Arc<FakeWorld>, members: u32, lease: LeaseState, fresh: bool) -> Arc<Site<FakeWorld>> {
     let mut ledger = Ledger { formed: Some(true), ..Ledger::default() };
-    ledger.set_last_primary(Member { workload: "rfr-x".into(), ordinal: 0, pod: uid(0), claim: String::new() });
+    ledger.set_last_primary(Member { workload: "rfr-x".into(), ordinal: 0, pod: uid(0), ..Member::default() });
     ledger.note_lineage("h1", 900, 0);
     if fresh {
         let mut state = world.state();
