@@ -3,23 +3,70 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::server::Login;
+use crate::entrance::Entrance;
+use crate::server::{Login, info_field};
 use crate::{Result, kubectl, operator, wait};
 
 /// A pod is scheduled, its images are there: seconds. A busy machine, a sync and a promotion come on top.
 pub const READY: Duration = Duration::from_secs(180);
 
+/// Architecture, and what comes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arch {
+    /// One data set, recovered by the operator.
+    Replica,
+    /// One data set, with so many Sentinels of its own.
+    Failover {
+        /// Sentinels.
+        sentinels: u32,
+    },
+    /// So many shards.
+    Cluster {
+        /// Shards.
+        shards: u32,
+    },
+}
+
+impl Arch {
+    /// As in `spec.arch`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Replica => "replica",
+            Self::Failover { .. } => "failover",
+            Self::Cluster { .. } => "cluster",
+        }
+    }
+
+    /// What the topology object is called in commands.
+    pub fn topology(self) -> &'static str {
+        if matches!(self, Self::Cluster { .. }) { "cluster" } else { "failover" }
+    }
+
+    fn data_sets(self) -> u32 {
+        if let Self::Cluster { shards } = self { shards } else { 1 }
+    }
+
+    fn sentinels(self) -> u32 {
+        if let Self::Failover { sentinels } = self { sentinels } else { 0 }
+    }
+}
+
+/// Sentinels' name for the data set.
+pub const MONITOR: &str = "mymaster";
+
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Wanted {
+    /// Architecture.
+    pub arch: Arch,
     /// Server line.
     pub version: &'static str,
-    /// Members.
+    /// Members of each data set.
     pub members: u32,
     /// Whether data is on claims.
     pub claims: bool,
@@ -36,6 +83,7 @@ pub struct Wanted {
 impl Default for Wanted {
     fn default() -> Self {
         Self {
+            arch: Arch::Replica,
             version: "9.1",
             members: 3,
             claims: false,
@@ -48,14 +96,41 @@ impl Default for Wanted {
 }
 
 impl Wanted {
+    /// A cluster.
+    pub fn cluster(shards: u32, members: u32) -> Self {
+        Self { arch: Arch::Cluster { shards }, members, ..Self::default() }
+    }
+
+    /// A primary, its replicas, and Sentinels.
+    pub fn failover(members: u32, sentinels: u32) -> Self {
+        Self { arch: Arch::Failover { sentinels }, members, ..Self::default() }
+    }
+
+    /// How many pods that makes: of servers and of Sentinels.
+    pub fn pods(&self) -> usize {
+        (self.arch.data_sets() * self.members + self.arch.sentinels()) as usize
+    }
+
     /// The manifest.
     pub fn manifest(&self, name: &str) -> Value {
         let mut spec = json!({
             "version": self.version,
-            "arch": "replica",
+            "arch": self.arch.name(),
             "replicas": {"replicasOfShard": self.members},
             "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "192Mi"}},
         });
+        match self.arch {
+            Arch::Replica => {}
+            Arch::Failover { sentinels } => {
+                spec["sentinel"] = json!({
+                    "replicas": sentinels,
+                    "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+                    // The least that is served: tests wait for it.
+                    "monitorConfig": {"down-after-milliseconds": "3000", "failover-timeout": "30000", "parallel-syncs": "1"},
+                });
+            }
+            Arch::Cluster { shards } => spec["replicas"]["shards"] = json!(shards),
+        }
         if self.claims {
             spec["storage"] = json!({"capacity": "1Gi", "retainAfterDeleted": self.retain});
         }
@@ -77,6 +152,8 @@ pub struct Instance {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// Its architecture.
+    pub arch: Arch,
 }
 
 /// A pod, as far as tests look.
@@ -90,8 +167,10 @@ pub struct Pod {
     pub ip: String,
     /// Node.
     pub node: String,
-    /// Role label.
+    /// Role label: empty in a cluster.
     pub role: String,
+    /// Its StatefulSet.
+    pub workload: String,
     /// Restarts of its containers.
     pub restarts: u64,
 }
@@ -106,8 +185,16 @@ impl Pod {
             ip: text("/status/podIP"),
             node: text("/spec/nodeName"),
             role: text("/metadata/labels/valkey.buf.red~1role"),
+            workload: text("/metadata/name").rsplit_once('-').map(|(workload, _)| workload.to_owned()).unwrap_or_default(),
             restarts: statuses.iter().filter_map(|status| status["restartCount"].as_u64()).sum(),
         }
+    }
+}
+
+impl Pod {
+    /// Whether a Sentinel is in it.
+    pub fn is_sentinel(&self) -> bool {
+        self.name.starts_with("rfs-")
     }
 }
 
@@ -118,7 +205,7 @@ impl Instance {
     /// It is refused.
     pub fn apply(namespace: &str, name: &str, wanted: &Wanted) -> Result<Self> {
         kubectl::apply(namespace, &wanted.manifest(name).to_string())?;
-        Ok(Self { namespace: namespace.into(), name: name.into() })
+        Ok(Self { namespace: namespace.into(), name: name.into(), arch: wanted.arch })
     }
 
     /// Asks for one and waits until it is ready.
@@ -137,7 +224,7 @@ impl Instance {
     /// # Errors
     /// The deadline passed.
     pub fn wait_reachable(&self) -> Result {
-        for login in [self.writer()?, self.reader()?] {
+        for login in self.services()? {
             wait::until(&format!("{} to lead to a server", login.address), Duration::from_secs(20), || {
                 let answer: String = login.ask(&["PING"])?;
                 Ok(wait::Look::when((answer == "PONG").then_some(()), || answer))
@@ -193,22 +280,38 @@ impl Instance {
         Ok(Pod::new(&pod))
     }
 
-    /// Waits until so many members are in the status with a role, one of them the primary, and Ready is True for the newest generation.
+    /// Waits until so many pods (servers and Sentinels) are in the status with a role, one of them the primary, and Ready is True for the newest generation.
     ///
     /// # Errors
     /// The deadline passed.
-    pub fn wait_settled(&self, members: usize) -> Result {
+    pub fn wait_settled(&self, pods: usize) -> Result {
         let fields = format!("metadata.name={}", self.name);
         let watched = kubectl::named(&self.namespace, "valkeys", &fields);
-        kubectl::watch_until(&format!("{members} members and Ready"), watched, READY, |_, valkey| {
+        kubectl::watch_until(&format!("{pods} pods and Ready"), watched, READY, |_, valkey| {
             let nodes = valkey["status"]["nodes"].as_array().map_or(0, Vec::len);
             let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
-            nodes == members && current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
+            nodes == pods && current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
         })
         .map(|_| ())
     }
 
-    /// Its pods, by name.
+    /// Its data servers' pods, by name.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn servers(&self) -> Result<Vec<Pod>> {
+        Ok(self.pods()?.into_iter().filter(|pod| !pod.is_sentinel()).collect())
+    }
+
+    /// Its own Sentinels' pods, by name.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn sentinels(&self) -> Result<Vec<Pod>> {
+        Ok(self.pods()?.into_iter().filter(Pod::is_sentinel).collect())
+    }
+
+    /// All its pods, by name.
     ///
     /// # Errors
     /// The request fails.
@@ -234,16 +337,48 @@ impl Instance {
         Ok(self.pods()?.into_iter().map(|pod| (pod.name, pod.uid, pod.restarts)).collect())
     }
 
-    /// The primary, by its label. There must be exactly one.
+    /// The primary: by its label; in a cluster of the first shard, by what the servers say. There must be exactly one.
     ///
     /// # Errors
     /// There is none, or more than one.
     pub fn primary(&self) -> Result<Pod> {
-        let pods = self.pods()?;
+        if matches!(self.arch, Arch::Cluster { .. }) {
+            return self.shard_primary(0);
+        }
+        let pods = self.servers()?;
         let mut primaries = pods.iter().filter(|pod| pod.role == "master");
         let primary = primaries.next().with_context(|| format!("no pod is labelled as primary: {pods:?}"))?;
         ensure!(primaries.next().is_none(), "more than one pod is labelled as primary: {pods:?}");
         Ok(primary.clone())
+    }
+
+    /// The primary of a shard, by what the servers say. There must be exactly one.
+    ///
+    /// # Errors
+    /// There is none, or more than one; a server can't be asked.
+    pub fn shard_primary(&self, shard: u32) -> Result<Pod> {
+        let workload = format!("drc-{}-{shard}", self.name);
+        let mut primaries = Vec::new();
+        for pod in self.servers()?.into_iter().filter(|pod| pod.workload == workload && !pod.ip.is_empty()) {
+            let info: String = self.at(&pod, "default")?.ask(&["INFO", "replication"])?;
+            if info_field(&info, "role") == Some("master") {
+                primaries.push(pod);
+            }
+        }
+        let [primary] = primaries.as_slice() else { bail!("{workload} has these primaries: {primaries:?}") };
+        Ok(primary.clone())
+    }
+
+    /// Waits until a shard has another primary than a pod.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_shard_primary_other_than(&self, shard: u32, former: &Pod) -> Result<Pod> {
+        wait::until("another primary of the shard", READY, || {
+            let found = self.shard_primary(shard)?;
+            let other = found.uid != former.uid;
+            Ok(wait::Look::when(other.then_some(found.clone()), || format!("{found:?}")))
+        })
     }
 
     /// An account's password.
@@ -251,7 +386,8 @@ impl Instance {
     /// # Errors
     /// Its Secret isn't there, or holds none.
     pub fn password(&self, account: &str) -> Result<String> {
-        let secret = kubectl::must_get(&self.namespace, &format!("secret/failover-acl-{}-{account}-secret", self.name))?;
+        let secret = format!("secret/{}-acl-{}-{account}-secret", self.arch.topology(), self.name);
+        let secret = kubectl::must_get(&self.namespace, &secret)?;
         let encoded =
             secret["data"]["password"].as_str().with_context(|| format!("the Secret of {account} holds no password"))?;
         Ok(String::from_utf8(STANDARD.decode(encoded)?)?)
@@ -282,6 +418,36 @@ impl Instance {
         self.login(SocketAddr::new(ip, 6379), account)
     }
 
+    /// As an application of this architecture enters.
+    ///
+    /// # Errors
+    /// A Service, a pod or the Secret isn't there.
+    pub fn entrance(&self) -> Result<Entrance> {
+        let addresses = |pods: Vec<Pod>, port| {
+            pods.iter().filter_map(|pod| pod.ip.parse().ok()).map(|ip| SocketAddr::new(ip, port)).collect::<Vec<_>>()
+        };
+        let password = self.password("default")?;
+        Ok(match self.arch {
+            Arch::Replica => self.writer()?.into(),
+            Arch::Failover { .. } => {
+                Entrance::Sentinels { sentinels: addresses(self.sentinels()?, 26379), monitor: MONITOR.into(), password }
+            }
+            Arch::Cluster { .. } => {
+                let mut seeds = vec![self.address(&self.name)?];
+                seeds.extend(addresses(self.servers()?, 6379));
+                Entrance::Cluster { seeds, password }
+            }
+        })
+    }
+
+    /// The default user at each Service that leads to servers.
+    fn services(&self) -> Result<Vec<Login>> {
+        match self.arch {
+            Arch::Cluster { .. } => Ok(vec![self.login(self.address(&self.name)?, "default")?]),
+            Arch::Replica | Arch::Failover { .. } => Ok(vec![self.writer()?, self.reader()?]),
+        }
+    }
+
     fn login(&self, address: SocketAddr, account: &str) -> Result<Login> {
         // The default user is the one that names no user.
         let user = if account == "default" { String::new() } else { account.to_owned() };
@@ -289,9 +455,13 @@ impl Instance {
     }
 
     fn service(&self, kind: &str) -> Result<SocketAddr> {
-        let service = kubectl::must_get(&self.namespace, &format!("service/rfr-{}-{kind}", self.name))?;
-        let ip = service["spec"]["clusterIP"].as_str().unwrap_or_default();
-        Ok(SocketAddr::new(ip.parse().with_context(|| format!("the {kind} Service's address is {ip:?}"))?, 6379))
+        self.address(&format!("rfr-{}-{kind}", self.name))
+    }
+
+    fn address(&self, service: &str) -> Result<SocketAddr> {
+        let object = kubectl::must_get(&self.namespace, &format!("service/{service}"))?;
+        let ip = object["spec"]["clusterIP"].as_str().unwrap_or_default();
+        Ok(SocketAddr::new(ip.parse().with_context(|| format!("the address of the Service {service} is {ip:?}"))?, 6379))
     }
 
     /// Waits until a write through the read-write Service is answered.
@@ -299,9 +469,9 @@ impl Instance {
     /// # Errors
     /// The deadline passed.
     pub fn wait_writable(&self) -> Result {
-        let login = self.writer()?;
+        let entrance = self.entrance()?;
         wait::until("a write to be taken", READY, || {
-            let answer: String = login.ask(&["SET", "writable", "yes"])?;
+            let answer: String = entrance.connect()?.query(redis::cmd("SET").arg("writable").arg("yes"))?;
             Ok(wait::Look::when((answer == "OK").then_some(()), || answer))
         })
     }

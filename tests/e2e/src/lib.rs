@@ -16,6 +16,7 @@
 
 pub mod bed;
 pub mod command;
+pub mod entrance;
 pub mod inside;
 pub mod instance;
 pub mod kubectl;

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 
+use crate::instance::Arch;
 use crate::{Result, settings};
 
 /// What may be lost of acknowledged writes.
@@ -13,14 +14,22 @@ pub enum Bound {
     Everything,
 }
 
-/// The bound of a fault, by its id in the page's table of the replica architecture.
+/// The bound of a fault, by its id in the table of an architecture.
 ///
 /// # Errors
 /// The page has no such row, or more than one.
-pub fn bound(fault: &str) -> Result<Bound> {
+pub fn bound(arch: Arch, fault: &str) -> Result<Bound> {
     let page = settings::repository().join("docs/losses.md");
     let text = std::fs::read_to_string(&page).with_context(|| format!("{} can't be read", page.display()))?;
-    bound_in(&text, fault)
+    bound_in(section(&text, arch)?, fault)
+}
+
+/// From the architecture's heading to the next one.
+fn section(page: &str, arch: Arch) -> Result<&str> {
+    let name = arch.name();
+    let heading = format!("\n## {}{} architecture\n", name[..1].to_uppercase(), &name[1..]);
+    let (_, rest) = page.split_once(&heading).with_context(|| format!("docs/losses.md has no heading {heading:?}"))?;
+    Ok(rest.split_once("\n## ").map_or(rest, |(section, _)| section))
 }
 
 /// Rows are `| id | ... | bound |`.
@@ -60,6 +69,9 @@ mod tests {
 
     #[test]
     fn the_page_is_understood() {
-        assert_eq!(bound("hand-over").unwrap(), Bound::Seconds(0.0));
+        for arch in [Arch::Replica, Arch::Failover { sentinels: 3 }, Arch::Cluster { shards: 3 }] {
+            assert_eq!(bound(arch, "hand-over").unwrap(), Bound::Seconds(0.0), "{arch:?}");
+            assert_eq!(bound(arch, "all-pods-deleted").unwrap(), Bound::Everything, "{arch:?}");
+        }
     }
 }

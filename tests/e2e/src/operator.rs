@@ -70,6 +70,16 @@ fn rolled_out() -> Result {
     kubectl::run(&["rollout", "status", &format!("deployment/{NAME}"), "--namespace", NAME, &timeout]).map(|_| ())
 }
 
+/// Sets how often a quiet server is asked (`None`: as installed), and waits until the operator runs so.
+///
+/// # Errors
+/// The roll-out fails.
+pub fn set_probe_interval(interval: Option<&str>) -> Result {
+    let setting = interval.map_or_else(|| "VKO_PROBE_INTERVAL-".to_owned(), |text| format!("VKO_PROBE_INTERVAL={text}"));
+    kubectl::run(&["set", "env", &format!("deployment/{NAME}"), "--namespace", NAME, &setting])?;
+    rolled_out()
+}
+
 /// Its pods.
 ///
 /// # Errors

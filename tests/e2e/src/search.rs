@@ -26,7 +26,7 @@ const READ_MAX: u64 = 64 << 20;
 const NONBLOCK: i32 = 0o4000;
 /// Kinds in which nothing secret may be. Events are among them; Secrets are not.
 const KINDS: &str = "pods,configmaps,statefulsets,controllerrevisions,services,endpoints,endpointslices,persistentvolumeclaims,\
-                     poddisruptionbudgets,events,leases,serviceaccounts,deployments,replicasets,valkeys,failovers";
+                     poddisruptionbudgets,events,leases,serviceaccounts,deployments,replicasets,valkeys,clusters.valkey.buf.red,failovers,sentinels,users.valkey.buf.red";
 
 /// A password and all the forms in which it may hide.
 #[derive(Clone)]

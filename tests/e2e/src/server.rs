@@ -9,7 +9,7 @@ use redis::{Client, Connection, ConnectionAddr, FromRedisValue, IntoConnectionIn
 use crate::Result;
 
 /// A client gives up on an answer, or on a connection, after this: far above what a busy server needs, far below what a fault lasts.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where, and who we are there.
 #[derive(Debug, Clone)]

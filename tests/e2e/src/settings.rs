@@ -38,6 +38,18 @@ pub fn lines() -> Result<&'static [&'static str]> {
     Ok(if tier()? == Tier::Quick { &["9.1"] } else { &["9.1", "8.1", "7.2"] })
 }
 
+/// Server lines of what runs in the full tier only: none in the quick tier.
+///
+/// # Errors
+/// See [`tier`].
+pub fn full_lines() -> Result<&'static [&'static str]> {
+    if tier()? == Tier::Quick {
+        crate::skipped("full tier only")?;
+        return Ok(&[]);
+    }
+    lines()
+}
+
 /// A path or word that must be given.
 ///
 /// # Errors

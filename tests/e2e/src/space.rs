@@ -28,14 +28,14 @@ pub fn with(name: &str, test: impl FnOnce(&str) -> Result) -> Result {
 
 fn empty(namespace: &str) -> Result {
     let timeout = format!("--timeout={}s", EMPTY.as_secs());
-    kubectl::run(&["delete", "valkeys", "--all", "--namespace", namespace, &timeout])?;
+    kubectl::run(&["delete", "valkeys,sentinels", "--all", "--namespace", namespace, &timeout])?;
     kubectl::run(&["delete", "namespace", namespace, "--wait=false"]).map(|_| ())
 }
 
 /// Prints what a person would look at.
 fn explain(namespace: &str) {
     let looks: [&[&str]; 4] = [
-        &["get", "valkeys,failovers", "--namespace", namespace, "--output=yaml"],
+        &["get", "valkeys,clusters.valkey.buf.red,failovers,sentinels", "--namespace", namespace, "--output=yaml"],
         &["get", "pods,statefulsets,persistentvolumeclaims", "--namespace", namespace, "--output=wide", "--show-labels"],
         &["get", "events", "--namespace", namespace, "--sort-by=.metadata.creationTimestamp"],
         &["logs", "--namespace", operator::NAME, "--selector", operator::SELECTOR, "--prefix", "--tail=60"],

@@ -7,40 +7,61 @@ use anyhow::ensure;
 use crate::instance::{Instance, Pod, Wanted};
 use crate::losses::bound;
 use crate::writer::Writer;
-use crate::{Result, bed, space};
+use crate::{Result, bed, kubectl, space};
 
 /// Acknowledged writes before and after a fault: about two seconds each.
 pub const SOME: usize = 2000;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// One run in a namespace of its own. `strike` gets the instance, its primary and the client; when it returns the fault is over.
+/// One run in a namespace of its own. `strike` gets the instance, its primary (a cluster's first shard's) and the client; when it returns the fault is over.
 ///
 /// # Errors
 /// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid (too few writes).
 pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
     // A fault may have several tests, and a namespace does not go at once.
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
-    let namespace = format!("fault-{fault}-{}-{number}", wanted.version.replace('.', ""));
+    let namespace = format!("{}-{fault}-{}-{number}", wanted.arch.name(), wanted.version.replace('.', ""));
     space::with(&namespace, |namespace| {
         let instance = Instance::create(namespace, "x", wanted)?;
         instance.wait_writable()?;
-        on(&instance, wanted.members as usize, fault, strike)
+        on(&instance, wanted.pods(), fault, strike)
     })
 }
 
-/// The same on an instance that is there.
+/// The same on an instance that is there, of so many pods.
 ///
 /// # Errors
 /// As [`under_writes`].
-pub fn on(instance: &Instance, members: usize, fault: &str, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
-    let writer = Writer::start(&instance.writer()?);
+pub fn on(instance: &Instance, pods: usize, fault: &str, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
+    let writer = Writer::start(instance.entrance()?);
     writer.wait_acks(SOME)?;
     strike(instance, &instance.primary()?, &writer)?;
     writer.wait_acks(SOME)?;
     let record = writer.stop()?;
-    instance.wait_settled(members)?;
-    record.verify(&instance.writer()?, fault, bound(fault)?)
+    instance.wait_settled(pods)?;
+    record.verify(&instance.entrance()?, &format!("{} {fault}", instance.arch.name()), bound(instance.arch, fault)?)
+}
+
+/// Deletes a pod, and doesn't wait for its end.
+///
+/// # Errors
+/// The request is refused.
+pub fn delete_pod(namespace: &str, pod: &str, grace_seconds: Option<u32>) -> Result {
+    let grace = grace_seconds.map(|seconds| format!("--grace-period={seconds}"));
+    let mut args = vec!["delete", "pod", pod, "--namespace", namespace, "--wait=false"];
+    args.extend(grace.as_deref());
+    kubectl::run(&args).map(|_| ())
+}
+
+/// Deletes pods at once.
+///
+/// # Errors
+/// The request is refused.
+pub fn delete_pods(namespace: &str, pods: &[Pod], grace_seconds: u32) -> Result {
+    let grace = format!("--grace-period={grace_seconds}");
+    let args = ["delete", "pods", "--namespace", namespace, &grace, "--wait=false"];
+    kubectl::run(&args.into_iter().chain(pods.iter().map(|pod| pod.name.as_str())).collect::<Vec<_>>()).map(|_| ())
 }
 
 /// What a server's process is called: the stand-ins of the 7.2 line keep their own names.

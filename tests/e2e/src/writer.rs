@@ -17,11 +17,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
-use redis::{Connection, RedisResult};
+use redis::RedisResult;
 
+use crate::entrance::{Entrance, Session};
 use crate::losses::Bound;
-use crate::server::Login;
-use crate::{Result, figure, server};
+use crate::{Result, figure};
 
 /// Connections side by side: enough for the rate where an answer takes several milliseconds.
 const CONNECTIONS: u64 = 6;
@@ -85,17 +85,18 @@ pub struct Record {
 
 impl Writer {
     /// Starts to write, to keys of the name `w`.
-    pub fn start(login: &Login) -> Self {
-        Self::start_named(login, "w")
+    pub fn start(entrance: impl Into<Entrance>) -> Self {
+        Self::start_named(entrance, "w")
     }
 
     /// The same with another name: two clients of one instance must not write to the same keys.
-    pub fn start_named(login: &Login, name: &'static str) -> Self {
+    pub fn start_named(entrance: impl Into<Entrance>, name: &'static str) -> Self {
         let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Notes { name, ..Notes::default() })));
+        let entrance = entrance.into();
         let threads = (0..CONNECTIONS)
             .map(|first| {
-                let (login, stop, notes) = (login.clone(), stop.clone(), notes.clone());
-                std::thread::spawn(move || Connections { login, stop, notes, name, number: first, last: None }.run())
+                let (entrance, stop, notes) = (entrance.clone(), stop.clone(), notes.clone());
+                std::thread::spawn(move || Connections { entrance, stop, notes, name, number: first, last: None }.run())
             })
             .collect();
         Self { stop, notes, threads, started: Instant::now() }
@@ -149,7 +150,7 @@ impl Drop for Writer {
 
 /// One connection after the other, in a thread of their own.
 struct Connections {
-    login: Login,
+    entrance: Entrance,
     stop: Arc<AtomicBool>,
     notes: Arc<Mutex<Notes>>,
     name: &'static str,
@@ -160,7 +161,7 @@ struct Connections {
 impl Connections {
     fn run(mut self) {
         while !self.stopped() {
-            let ended = self.login.connect().and_then(|mut connection| self.write(&mut connection));
+            let ended = self.entrance.connect().and_then(|mut session| self.write(&mut session));
             if let Err(error) = ended {
                 let mut notes = self.notes();
                 notes.errors += 1;
@@ -172,28 +173,28 @@ impl Connections {
     }
 
     /// Writes until the connection fails or the client is stopped.
-    fn write(&mut self, connection: &mut Connection) -> RedisResult<()> {
+    fn write(&mut self, session: &mut Session) -> RedisResult<()> {
         // A new connection may lead to another server: what it was promised last must be there.
-        self.read_back(connection)?;
+        self.read_back(session)?;
         while !self.stopped() {
             let number = self.number;
             // Also when it fails: a number that may have been written is not written again.
             self.number += CONNECTIONS;
-            redis::cmd("SET").arg(key(self.name, number)).arg(number).query::<()>(connection)?;
+            session.query::<()>(redis::cmd("SET").arg(key(self.name, number)).arg(number))?;
             let ack = Ack { number, at: Instant::now() };
             self.last = Some(ack);
             self.notes().acks.push(ack);
             if (number / CONNECTIONS).is_multiple_of(READ_EVERY) {
-                self.read_back(connection)?;
+                self.read_back(session)?;
             }
             std::thread::sleep(PAUSE);
         }
         Ok(())
     }
 
-    fn read_back(&self, connection: &mut Connection) -> RedisResult<()> {
+    fn read_back(&self, session: &mut Session) -> RedisResult<()> {
         let Some(ack) = self.last else { return Ok(()) };
-        let found: Option<u64> = redis::cmd("GET").arg(key(self.name, ack.number)).query(connection)?;
+        let found: Option<u64> = session.query(redis::cmd("GET").arg(key(self.name, ack.number)))?;
         let mut notes = self.notes();
         notes.reads += 1;
         if found != Some(ack.number) {
@@ -244,14 +245,12 @@ impl Record {
     ///
     /// # Errors
     /// It can't be asked.
-    pub fn lost(&self, login: &Login) -> Result<Vec<Ack>> {
-        let mut connection = login.connect()?;
+    pub fn lost(&self, entrance: &Entrance) -> Result<Vec<Ack>> {
+        let mut session = entrance.connect()?;
         let mut lost = Vec::new();
         for batch in self.acks.chunks(BATCH) {
             let keys: Vec<String> = batch.iter().map(|ack| key(self.name, ack.number)).collect();
-            let mut words = vec!["MGET"];
-            words.extend(keys.iter().map(String::as_str));
-            let found: Vec<Option<u64>> = server::ask(&mut connection, &words)?;
+            let found: Vec<Option<u64>> = session.query(redis::cmd("MGET").arg(&keys))?;
             lost.extend(batch.iter().zip(found).filter(|(ack, found)| *found != Some(ack.number)).map(|(ack, _)| *ack));
         }
         Ok(lost)
@@ -261,9 +260,9 @@ impl Record {
     ///
     /// # Errors
     /// `invalid run`: too few writes to show anything. Otherwise: more was lost than the page promises.
-    pub fn verify(&self, login: &Login, fault: &str, bound: Bound) -> Result {
+    pub fn verify(&self, entrance: &Entrance, fault: &str, bound: Bound) -> Result {
         let rate = self.rate();
-        let lost = self.lost(login)?;
+        let lost = self.lost(entrance)?;
         figure(&format!("{fault}: acknowledged"), self.acks.len());
         figure(&format!("{fault}: writes per second"), format!("{rate:.0}"));
         figure(&format!("{fault}: longest gap, ms"), self.longest_gap().as_millis());

@@ -19,9 +19,12 @@ const RECOVERED: Duration = Duration::from_secs(240);
 const SIDE_BY_SIDE: usize = 6;
 const KEYS: usize = 500;
 
-/// Crash points among so many effects: every fifth in the quick tier, all of them otherwise. The first and the last are always among them.
+/// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
+const FEW: u64 = 6;
+
+/// Crash points among so many effects: a few, evenly spread, in the quick tier, all of them otherwise. The first and the last are always among them.
 fn points(effects: u64) -> Result<Vec<u64>> {
-    let every = if settings::tier()? == Tier::Quick { 5 } else { 1 };
+    let every = if settings::tier()? == Tier::Quick { effects.div_ceil(FEW) } else { 1 };
     Ok((1..=effects).filter(|n| (n - 1).is_multiple_of(every) || *n == effects).collect())
 }
 
@@ -90,33 +93,47 @@ fn in_space(namespace: &str, test: impl FnOnce(&str) -> Result<Succession>) -> R
 
 #[test]
 fn killed_after_each_effect_of_a_creation() -> Result {
+    killed_while_creating(&Wanted::default())
+}
+
+#[test]
+fn killed_after_each_effect_of_a_clusters_creation() -> Result {
+    killed_while_creating(&Wanted::cluster(3, 2))
+}
+
+#[test]
+fn killed_after_each_effect_of_a_creation_with_sentinels() -> Result {
+    killed_while_creating(&Wanted::failover(2, 3))
+}
+
+fn killed_while_creating(wanted: &Wanted) -> Result {
     if !bed::is_here() {
         return skipped("runs operators on this machine");
     }
     operator::install()?;
     operator::stop()?;
+    let arch = wanted.arch.name();
     let mut effects = 0;
-    let tested = in_space("crash-creation", |namespace| {
-        let succession = creation(namespace, None)?;
+    let tested = in_space(&format!("crash-{arch}"), |namespace| {
+        let succession = creation(namespace, wanted, None)?;
         effects = u64::try_from(succession.operator.effects()?)?;
         Ok(succession)
     })
     .and_then(|()| {
-        figure("crash: effects of a creation", effects);
+        figure(&format!("crash: effects of a creation, {arch}"), effects);
         assert!(effects > 10, "a creation has more effects than {effects}");
-        at_each_point(effects, "creation", |namespace, n| in_space(namespace, |namespace| creation(namespace, Some(n))))
+        at_each_point(effects, arch, |namespace, n| in_space(namespace, |namespace| creation(namespace, wanted, Some(n))))
     });
     operator::start()?;
     tested
 }
 
-fn creation(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
+fn creation(namespace: &str, wanted: &Wanted, die_after: Option<u64>) -> Result<Succession> {
     let mut succession = Succession::start(namespace, die_after)?;
-    let instance = Instance::apply(namespace, "x", &Wanted::default())?;
+    let instance = Instance::apply(namespace, "x", wanted)?;
     succession.until("the instance to become Ready", || is_ready(&instance))?;
-    instance.primary()?;
     assert_eq!(instance.pods()?.iter().map(|pod| pod.restarts).sum::<u64>(), 0, "no server was restarted");
-    assert_eq!(instance.writer()?.ask::<String>(&["SET", "a", "b"])?, "OK");
+    instance.wait_writable()?;
     Ok(succession)
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vko_e2e::instance::{Instance, Wanted, condition};
+use vko_e2e::instance::{Arch, Instance, Wanted, condition};
 use vko_e2e::server::{Login, ask};
 use vko_e2e::{Result, figure, kubectl, operator, settings, space, wait};
 
@@ -103,7 +103,7 @@ fn an_open_default_user_is_asked_for() -> Result {
         let mut manifest = Wanted { members: 1, ..Wanted::default() }.manifest("open");
         manifest["spec"]["access"] = serde_json::json!({"openDefaultUser": true});
         kubectl::apply(namespace, &manifest.to_string())?;
-        let instance = Instance { namespace: namespace.into(), name: "open".into() };
+        let instance = Instance { namespace: namespace.into(), name: "open".into(), arch: Arch::Replica };
         instance.wait_ready()?;
         let open = Login { password: String::new(), ..instance.writer()? };
         wait::until("the open default user to be answered", Duration::from_secs(20), || {

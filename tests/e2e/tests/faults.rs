@@ -3,20 +3,13 @@
 
 use std::time::Duration;
 
-use vko_e2e::instance::{Wanted, condition};
+use vko_e2e::instance::{Arch, Wanted, condition};
 use vko_e2e::losses::{Bound, bound};
-use vko_e2e::strike::{SOME, kill_server, under_writes};
-use vko_e2e::{Result, bed, kubectl, observe, operator, settings, skipped};
+use vko_e2e::strike::{SOME, delete_pod, delete_pods, kill_server, under_writes};
+use vko_e2e::{Result, bed, observe, operator, settings, skipped};
 
 fn three(version: &'static str) -> Wanted {
     Wanted { version, apart: true, ..Wanted::default() }
-}
-
-fn delete_pod(namespace: &str, pod: &str, grace_seconds: Option<u32>) -> Result {
-    let grace = grace_seconds.map(|seconds| format!("--grace-period={seconds}"));
-    let mut args = vec!["delete", "pod", pod, "--namespace", namespace, "--wait=false"];
-    args.extend(grace.as_deref());
-    kubectl::run(&args).map(|_| ())
 }
 
 #[test]
@@ -52,7 +45,7 @@ fn the_primarys_pod_comes_back_empty() -> Result {
         return skipped("kills a process of a node");
     }
     operator::install()?;
-    for version in settings::lines()? {
+    for version in settings::full_lines()? {
         under_writes("pod-restarted-empty", &three(version), |instance, primary, _| {
             // Killed first, so that no hook runs: what the server had goes with the pod.
             kill_server(primary)?;
@@ -69,7 +62,7 @@ fn the_primarys_node_is_lost() -> Result {
         return skipped("takes a node's power");
     }
     operator::install()?;
-    for version in settings::lines()? {
+    for version in settings::full_lines()? {
         under_writes("node-lost", &three(version), |instance, primary, _| {
             operator::place(&primary.node, false)?;
             let lost = bed::kill_node(&primary.node)?;
@@ -113,7 +106,7 @@ fn partition(fault: &str, operator_beside: bool) -> Result {
 }
 
 fn the_old_primary_stopped_in_time(fault: &str, told: vko_e2e::inside::Told, cut_unix_ms: u64) -> Result {
-    let Bound::Seconds(seconds) = bound(fault)? else { panic!("a partition must have a bound") };
+    let Bound::Seconds(seconds) = bound(Arch::Replica, fault)? else { panic!("a partition must have a bound") };
     let after_ms = told.last_unix_ms.saturating_sub(cut_unix_ms);
     vko_e2e::figure(&format!("{fault}: old primary's last acknowledgement after the cut, ms"), after_ms);
     assert!(told.acks > 0 && told.errors > 0, "the client inside showed nothing: {told:?}");
@@ -160,10 +153,7 @@ fn all_servers_die_at_once_and_read_their_files_again() -> Result {
 fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
     operator::install()?;
     under_writes("all-pods-deleted", &three("9.1"), |instance, _, _| {
-        let before = instance.pods()?;
-        let names = before.iter().map(|pod| pod.name.as_str());
-        let args = ["delete", "pods", "--namespace", &instance.namespace, "--grace-period=1", "--wait=false"];
-        kubectl::run(&args.into_iter().chain(names).collect::<Vec<_>>())?;
+        delete_pods(&instance.namespace, &instance.pods()?, 1)?;
         observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
         instance.wait_ready()
     })

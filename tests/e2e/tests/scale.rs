@@ -18,13 +18,13 @@ fn one_to_three_to_five_to_two_members() -> Result {
         space::with(&namespace, |namespace| {
             let instance = Instance::create(namespace, "x", &Wanted { version, members: 1, claims: true, ..Wanted::default() })?;
             instance.wait_writable()?;
-            let writer = Writer::start(&instance.writer()?);
+            let writer = Writer::start(instance.entrance()?);
             writer.wait_acks(SOME)?;
             for members in STEPS {
                 scale(&instance, members)?;
                 writer.wait_acks(SOME)?;
             }
-            writer.stop()?.verify(&instance.writer()?, "scale", bound("scale")?)
+            writer.stop()?.verify(&instance.entrance()?, "scale", bound(instance.arch, "scale")?)
         })?;
     }
     Ok(())

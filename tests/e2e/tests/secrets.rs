@@ -4,11 +4,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use vko_e2e::instance::{Instance, Wanted};
+use vko_e2e::instance::{Arch, Instance, Wanted};
 use vko_e2e::search::{Findings, Needle, logs, objects, processes};
 use vko_e2e::{Result, bed, kubectl, operator, skipped, space};
 
 const ACCOUNTS: [&str; 5] = ["default", "hook", "operator", "probe", "replication"];
+/// Of the failover architecture, besides.
+const SENTINELS: &str = "sentinel";
 /// Where Secrets are mounted in a member's pod, and the operator's own token.
 const SECRET_FOLDERS: [&str; 2] = ["/etc/valkey-accounts", "/var/run/secrets"];
 /// Of all four forms different ones.
@@ -21,16 +23,23 @@ fn no_password_outside_the_secrets() -> Result {
     }
     operator::install()?;
     space::with("secrets", |namespace| {
-        let instance = Instance::create(namespace, "x", &Wanted { claims: true, ..Wanted::default() })?;
-        // Something happens, so that events, hooks and logs have a chance to tell.
-        kubectl::run(&["delete", "pod", &instance.primary()?.name, "--namespace", namespace])?;
-        instance.wait_settled(3)?;
-        let mut needles: Vec<Needle> =
-            ACCOUNTS.iter().map(|account| Ok(Needle::new(account, &instance.password(account)?))).collect::<Result<_>>()?;
-        assert_eq!(search(&instance, &needles)?, Findings::default());
+        let all = [("r", Wanted::default()), ("f", Wanted::failover(2, 3)), ("c", Wanted::cluster(3, 2))];
+        let (mut instances, mut needles) = (Vec::new(), Vec::new());
+        for (name, wanted) in all {
+            let instance = Instance::create(namespace, name, &Wanted { claims: true, ..wanted.clone() })?;
+            // Something happens, so that events, hooks and logs have a chance to tell.
+            kubectl::run(&["delete", "pod", &instance.primary()?.name, "--namespace", namespace])?;
+            instance.wait_settled(wanted.pods())?;
+            let sentinels = matches!(instance.arch, Arch::Failover { .. }).then_some(SENTINELS);
+            for account in ACCOUNTS.into_iter().chain(sentinels) {
+                needles.push(Needle::new(&format!("{name}/{account}"), &instance.password(account)?));
+            }
+            instances.push(instance);
+        }
+        assert_eq!(search(&instances, &needles)?, Findings::default());
         needles.push(Needle::new("nobody", PLANTED));
-        let places = plant(&instance)?;
-        let found = search(&instance, &needles)?;
+        let places = plant(&instances[0])?;
+        let found = search(&instances, &needles)?;
         for place in &places {
             assert!(found.0.iter().any(|finding| finding.starts_with(place)), "not found in {place}: {found:?}");
         }
@@ -39,13 +48,14 @@ fn no_password_outside_the_secrets() -> Result {
     })
 }
 
-fn search(instance: &Instance, needles: &[Needle]) -> Result<Findings> {
+fn search(instances: &[Instance], needles: &[Needle]) -> Result<Findings> {
     let mut findings = Findings::default();
-    for namespace in [instance.namespace.as_str(), operator::NAME] {
+    for namespace in [instances[0].namespace.as_str(), operator::NAME] {
         objects(&mut findings, needles, namespace)?;
         logs(&mut findings, needles, namespace)?;
     }
-    for pod in instance.pod_objects()?.iter().chain(&operator::pods()?) {
+    let pods = instances.iter().map(Instance::pod_objects).collect::<Result<Vec<_>>>()?.concat();
+    for pod in pods.iter().chain(&operator::pods()?) {
         let looked_at = processes(&mut findings, needles, pod, &SECRET_FOLDERS)?;
         assert!(looked_at > 0, "no process of {} was seen", operator::name(pod));
     }

@@ -15,7 +15,7 @@ use vko_e2e::writer::Writer;
 fn main() -> Result {
     let address = std::env::args().nth(1).context("usage: vko-writer ADDRESS:PORT")?.parse().context("no ADDRESS:PORT")?;
     let password = std::env::var("VKO_PASSWORD").context("VKO_PASSWORD is not set")?;
-    let writer = Writer::start_named(&Login { address, user: String::new(), password }, "inside");
+    let writer = Writer::start_named(Login { address, user: String::new(), password }, "inside");
     std::io::stdin().read_to_end(&mut Vec::new())?;
     let record = writer.stop()?;
     let last = record.acks.last().map_or(0, |ack| unix_ms(ack.at));

@@ -1,0 +1,106 @@
+//! The ways in which applications reach an instance: at a Service, through Sentinels, as a client that knows clusters. The latter two by a client
+//! library that people use, so that what it makes of our answers is tested too.
+
+use std::net::SocketAddr;
+
+use redis::cluster::{ClusterClientBuilder, ClusterConnection};
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    Cmd, Connection, ConnectionAddr, ConnectionLike, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, RedisResult,
+};
+
+use crate::server::{Login, PATIENCE};
+
+/// Where an application enters.
+#[derive(Debug, Clone)]
+pub enum Entrance {
+    /// One address: of a Service or of a pod.
+    Plain(Login),
+    /// Sentinels, asked for the primary before each connection.
+    Sentinels {
+        /// Their addresses.
+        sentinels: Vec<SocketAddr>,
+        /// Their name for the data set.
+        monitor: String,
+        /// Of the default user at the primary.
+        password: String,
+    },
+    /// Some servers of a cluster, from which the client learns the others.
+    Cluster {
+        /// Their addresses.
+        seeds: Vec<SocketAddr>,
+        /// Of the default user.
+        password: String,
+    },
+}
+
+impl From<Login> for Entrance {
+    fn from(login: Login) -> Self {
+        Self::Plain(login)
+    }
+}
+
+/// A connection, or what a cluster client makes of several.
+pub enum Session {
+    /// To one server.
+    One(Connection),
+    /// To a cluster.
+    Many(Box<ClusterConnection>),
+}
+
+impl Entrance {
+    /// Enters.
+    ///
+    /// # Errors
+    /// Nobody answers, or the login is refused.
+    pub fn connect(&self) -> RedisResult<Session> {
+        match self {
+            Self::Plain(login) => login.connect().map(Session::One),
+            Self::Sentinels { sentinels, monitor, password } => by_sentinels(sentinels, monitor, password).map(Session::One),
+            Self::Cluster { seeds, password } => by_cluster(seeds, password).map(|many| Session::Many(Box::new(many))),
+        }
+    }
+}
+
+impl Session {
+    /// One command.
+    ///
+    /// # Errors
+    /// No answer, or an error; a cluster client follows redirections and tries once more before.
+    pub fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        let line: &mut dyn ConnectionLike = match self {
+            Self::One(connection) => connection,
+            Self::Many(cluster) => cluster.as_mut(),
+        };
+        command.query(line)
+    }
+}
+
+fn by_sentinels(sentinels: &[SocketAddr], monitor: &str, password: &str) -> RedisResult<Connection> {
+    let addresses = sentinels.iter().map(|at| ConnectionAddr::Tcp(at.ip().to_string(), at.port()));
+    let mut client = SentinelClientBuilder::new(addresses, monitor, SentinelServerType::Master)?
+        .set_client_to_redis_password(password)
+        .build()?;
+    let connection = client.get_client()?.get_connection_with_timeout(PATIENCE)?;
+    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.set_write_timeout(Some(PATIENCE))?;
+    Ok(connection)
+}
+
+fn by_cluster(seeds: &[SocketAddr], password: &str) -> RedisResult<ClusterConnection> {
+    let seed = |at: &SocketAddr| {
+        let info = ConnectionAddr::Tcp(at.ip().to_string(), at.port()).into_connection_info()?;
+        Ok(info.set_redis_settings(RedisConnectionInfo::default().set_skip_set_lib_name().set_password(password)))
+    };
+    let seeds = seeds.iter().map(seed).collect::<RedisResult<Vec<_>>>()?;
+    // Redirections count as retries: one for a slot that moved, one for an answer that didn't come.
+    let client = ClusterClientBuilder::new(seeds)
+        .password(password)
+        .retries(2)
+        .min_retry_wait(20)
+        .max_retry_wait(200)
+        .connection_timeout(PATIENCE)
+        .response_timeout(PATIENCE)
+        .build()?;
+    client.get_connection()
+}
