@@ -4,9 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
 
-use crate::command::{Command, Reply};
+use crate::command::{Command, Reply, SentinelEvent};
 use crate::object::{Kind, Object, ObjectId};
 use crate::world::{ApiError, Change, Clock, Delete, EventNote, Kube, ServerError, Servers, Target, UnixMs};
 
@@ -82,6 +82,9 @@ impl<K: Send + Sync + 'static, S: Servers, C: Send + Sync + 'static> Servers for
         deadline: Duration,
     ) -> impl Future<Output = Result<Reply, ServerError>> + Send {
         self.servers.call_fresh(target, command, deadline)
+    }
+    fn subscribe(&self, target: &Target) -> impl Future<Output = Result<mpsc::Receiver<SentinelEvent>, ServerError>> + Send {
+        self.servers.subscribe(target)
     }
     fn forget(&self, pods_gone: &[String]) {
         self.servers.forget(pods_gone);

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
 
-use crate::command::{Command, Reply};
+use crate::command::{Command, Reply, SentinelEvent};
 use crate::object::{Kind, Object, ObjectId};
 use crate::secret::Secret;
 
@@ -191,9 +191,12 @@ pub trait Servers: Send + Sync + 'static {
         command: Command,
         deadline: Duration,
     ) -> impl Future<Output = Result<Reply, ServerError>> + Send;
-    /// Closes the connections to these pods (UIDs): they are gone.
+    /// What a Sentinel publishes from now on, over a connection of its own, until the returned receiver is dropped. The receiver ends
+    /// when the connection does. Events wake, they prove nothing: whoever doesn't fetch them in time misses some.
+    fn subscribe(&self, target: &Target) -> impl Future<Output = Result<mpsc::Receiver<SentinelEvent>, ServerError>> + Send;
+    /// Closes the connections to these pods (UIDs): they are gone. Those of subscriptions end by themselves.
     fn forget(&self, pods_gone: &[String]);
-    /// Closes all connections: after the Lease was lost.
+    /// Closes all connections, subscriptions too: after the Lease was lost.
     fn close_all(&self);
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::broadcast;
-use vko_core::command::{Command, Reply};
+use tokio::sync::{broadcast, mpsc};
+use vko_core::command::{Command, Reply, SentinelEvent};
 use vko_core::object::{Kind, Object, ObjectId};
 use vko_core::world::{ApiError, Change, Clock, Delete, EventNote, Kube, ServerError, Servers, Target, UnixMs, World};
 
@@ -119,6 +119,9 @@ impl<W: World> Servers for Mortal<W> {
         deadline: Duration,
     ) -> impl Future<Output = Result<Reply, ServerError>> + Send {
         self.inner.call_fresh(target, command, deadline)
+    }
+    fn subscribe(&self, target: &Target) -> impl Future<Output = Result<mpsc::Receiver<SentinelEvent>, ServerError>> + Send {
+        self.inner.subscribe(target)
     }
     fn forget(&self, pods: &[String]) {
         self.inner.forget(pods);

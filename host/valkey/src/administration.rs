@@ -5,7 +5,7 @@
 //! 2. A command is sent at most once. After silence, a lost connection, a refused login or an answer that makes no sense the
 //!    connection is dropped, and the next call dials anew.
 //! 3. A call ends within its deadline, dialling included.
-//! 4. [`Administration::close_all`] ends calls that are under way, too: their commands may have happened.
+//! 4. [`Administration::close_all`] ends calls that are under way, too: their commands may have happened. It ends subscriptions.
 //!
 //! # Assumptions
 //! A command of the typed list answers soon; none blocks the connection that others use.
@@ -25,12 +25,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use redis::aio::MultiplexedConnection;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use vko_core::command::{Command, Reply};
+use vko_core::command::{Command, Reply, SentinelEvent};
 use vko_core::world::{ServerError, Servers, Target};
 
-use crate::{answers, connection, errors, words};
+use crate::{answers, connection, errors, subscription, words};
 
 /// What two calls must have in common to share a connection.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -144,6 +144,10 @@ impl Servers for Administration {
         self.bounded(deadline, async { send(connection::dial(target).await?, &command, deadline).await }).await
     }
 
+    async fn subscribe(&self, target: &Target) -> Result<mpsc::Receiver<SentinelEvent>, ServerError> {
+        subscription::subscribe(target, self.closings.subscribe()).await
+    }
+
     fn forget(&self, pods_gone: &[String]) {
         self.lasting().retain(|key, _| !pods_gone.contains(&key.pod));
     }
@@ -177,7 +181,8 @@ impl Drop for AbortOnDrop {
 /// Sends a command and types its answer.
 async fn send(mut connection: MultiplexedConnection, command: &Command, deadline: Duration) -> Result<Reply, ServerError> {
     let failed = |failure| errors::error(&failure, deadline, &words::secrets(command));
-    let value = connection.send_packed_command(&words::words(command)).await.map_err(failed)?;
-    // A server's error reply comes as a value.
-    answers::reply(command, value.extract_error().map_err(failed)?)
+    let words = words::words(command);
+    // A server's error replies come as values.
+    let values = connection.send_packed_commands(&words, 0, words.len()).await.map_err(failed)?;
+    answers::reply(command, values, failed)
 }

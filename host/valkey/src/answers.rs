@@ -3,34 +3,68 @@
 //! Errors describe the form of an answer, never its content: CONFIG GET may answer a credential.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use redis::Value;
+use redis::{RedisError, Value};
 use vko_core::command::{Command, Reply, RoleReply};
 use vko_core::world::ServerError;
 
-/// The typed reply. Error replies of the server never get here.
+/// The typed reply to what [`words`](crate::words::words) sent. `values` are its answers in order, error replies included.
 ///
 /// # Errors
-/// [`ServerError::Unexpected`] for an answer of a form that the command doesn't have.
-pub(crate) fn reply(command: &Command, value: Value) -> Result<Reply, ServerError> {
+/// What the server said, by `failed`; [`ServerError::Unexpected`] for an answer of a form that the command doesn't have.
+pub(crate) fn reply(
+    command: &Command,
+    values: Vec<Value>,
+    failed: impl Fn(RedisError) -> ServerError,
+) -> Result<Reply, ServerError> {
+    let name = command.name();
+    let count = values.len();
+    let mut values = values.into_iter().map(|value| value.extract_error().map_err(&failed));
+    let mut next = || values.next().unwrap_or_else(|| Err(unexpected(name, "one more answer", format!("{count} times"))));
+    let as_text = |value| text(value).map_err(|form| unexpected(name, "a text", form));
+    match command {
+        Command::ClusterProbe => {
+            let info = as_text(next()?)?;
+            // A server that loads its data set answers INFO, and nothing about the cluster.
+            let rest = next().and_then(|cluster| Ok((cluster, next()?)));
+            let (cluster, slots_digest) = match rest {
+                Err(ServerError::Loading) => (String::new(), 0),
+                rest => {
+                    let (cluster, slots) = rest?;
+                    let digest = slots_digest(slots).map_err(|form| unexpected(name, "a list of slots", form))?;
+                    (as_text(cluster)?, digest)
+                }
+            };
+            Ok(Reply::ClusterProbe { info, cluster, slots_digest })
+        }
+        Command::SentinelProbe => {
+            Ok(Reply::SentinelProbe { server: as_text(next()?)?, sentinel: as_text(next()?)?, id: as_text(next()?)? })
+        }
+        // What is to be forgotten is forgotten.
+        Command::ClusterForget(_) => match next() {
+            Err(ServerError::Refused { text, .. }) if text.starts_with("Unknown node") => Ok(Reply::Done),
+            other => single(command, other?),
+        },
+        _ => single(command, next()?),
+    }
+}
+
+/// The typed reply to a command that is one of the protocol, too.
+fn single(command: &Command, value: Value) -> Result<Reply, ServerError> {
     let name = command.name();
     match command {
-        Command::LightProbe | Command::FullInfo => text(value).map(Reply::Text).map_err(|form| unexpected(name, "a text", form)),
+        Command::LightProbe | Command::FullInfo | Command::ClusterNodes | Command::SentinelCheckQuorum(_) => {
+            text(value).map(Reply::Text).map_err(|form| unexpected(name, "a text", form))
+        }
         Command::Role => role(value).map(Reply::Role).map_err(|form| unexpected(name, "a data server's role", form)),
         Command::ConfigGet(_) => pairs(value).map(Reply::Pairs).map_err(|form| unexpected(name, "a list of pairs", form)),
         Command::AclList => lines(value).map(Reply::Lines).map_err(|form| unexpected(name, "a list of lines", form)),
-        Command::ConfigSet(_)
-        | Command::AclSetUser { .. }
-        | Command::ReplicaOf { .. }
-        | Command::ReplicaOfNobody { .. }
-        | Command::ReplicaOfNoOne
-        | Command::FailoverTo { .. }
-        | Command::FailoverAbort
-        | Command::PauseWrites { .. }
-        | Command::Unpause
-        | Command::KillNormalClients
-        | Command::KillUser(_)
-        | Command::BackgroundSave => match value {
+        Command::SentinelMasters | Command::SentinelReplicas(_) | Command::SentinelPeers(_) => {
+            maps(value).map(Reply::Maps).map_err(|form| unexpected(name, "a list of maps", form))
+        }
+        // All others change something, and their answers say no more than that they do.
+        _ => match value {
             Value::Okay | Value::SimpleString(_) | Value::Int(_) => Ok(Reply::Done),
             other => Err(unexpected(name, "a simple answer", form(&other))),
         },
@@ -90,6 +124,41 @@ fn pairs(value: Value) -> Result<BTreeMap<String, String>, String> {
     Ok(pairs)
 }
 
+fn maps(value: Value) -> Result<Vec<BTreeMap<String, String>>, String> {
+    list(value)?.into_iter().map(pairs).collect()
+}
+
+/// Digest of `[first last [ip port id ...]...]...`: the owner counts as the first, the replicas in any order, since each server
+/// lists them in an order of its own.
+fn slots_digest(value: Value) -> Result<u64, String> {
+    let mut digest = DefaultHasher::new();
+    for range in list(value)? {
+        let mut nodes = list(range)?.into_iter().map(|part| canonical(&part)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(replicas) = nodes.get_mut(3..) {
+            replicas.sort_unstable();
+        }
+        nodes.hash(&mut digest);
+    }
+    Ok(digest.finish())
+}
+
+/// A value as bytes in which no two different ones are alike: kind and length stand before each content.
+fn canonical(value: &Value) -> Result<Vec<u8>, String> {
+    let (kind, length, content) = match value {
+        Value::Nil => ('_', 0, Vec::new()),
+        Value::Int(number) => (':', 1, number.to_be_bytes().to_vec()),
+        Value::BulkString(bytes) => ('$', bytes.len(), bytes.clone()),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => ('$', text.len(), text.as_bytes().to_vec()),
+        Value::Array(items) => ('*', items.len(), items.iter().map(canonical).collect::<Result<Vec<_>, _>>()?.concat()),
+        Value::Map(items) => {
+            let pairs = items.iter().map(|(name, value)| Ok([canonical(name)?, canonical(value)?].concat()));
+            ('%', items.len(), pairs.collect::<Result<Vec<_>, String>>()?.concat())
+        }
+        other => return Err(form(other)),
+    };
+    Ok([format!("{kind}{length} ").into_bytes(), content].concat())
+}
+
 /// `master offset [[ip port offset]...]` or `slave ip port state offset`.
 fn role(value: Value) -> Result<RoleReply, String> {
     let items = list(value)?;
@@ -132,9 +201,21 @@ fn number<T: TryFrom<i64>>(value: Value) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use redis::{VerbatimFormat, parse_redis_value};
 
     use super::*;
+    use crate::errors;
+
+    /// One command's answer.
+    fn reply(command: &Command, value: Value) -> Result<Reply, ServerError> {
+        replies(command, vec![value])
+    }
+
+    fn replies(command: &Command, values: Vec<Value>) -> Result<Reply, ServerError> {
+        super::reply(command, values, |failure| errors::error(&failure, Duration::ZERO, &[]))
+    }
 
     fn parse(wire: &str) -> Value {
         parse_redis_value(wire.as_bytes()).unwrap()

@@ -8,6 +8,7 @@ mod administration;
 mod answers;
 mod connection;
 mod errors;
+mod subscription;
 mod words;
 
 pub use administration::Administration;

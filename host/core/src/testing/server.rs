@@ -5,8 +5,10 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
 use super::{FakeWorld, State};
-use crate::command::{Command, ConfigValue, Reply, RoleReply};
+use crate::command::{Command, ConfigValue, Reply, RoleReply, SentinelEvent};
 use crate::world::{ServerError, Servers, Target};
 
 /// One server.
@@ -191,6 +193,11 @@ impl Servers for FakeWorld {
 
     async fn call_fresh(&self, target: &Target, command: Command, deadline: Duration) -> Result<Reply, ServerError> {
         self.state().command(target, &command, deadline)
+    }
+
+    /// Nobody speaks: the connection ends at once.
+    async fn subscribe(&self, _: &Target) -> Result<mpsc::Receiver<SentinelEvent>, ServerError> {
+        Ok(mpsc::channel(1).1)
     }
 
     fn forget(&self, _: &[String]) {}
