@@ -1,11 +1,29 @@
 //! Backing off without a memory: what became of recent steps is in the observation.
 
-use vko_sdk::lookup::{misses_in_a_row, operation_name};
+use vko_sdk::lookup::{misses_in_a_row, operation_name, recent};
 use vko_sdk::observation::Observed;
 use vko_sdk::planning::Track;
 
+use crate::decision::{Block, Decision, sooner};
+
 /// Longest wait (ms) between two tries of the same step.
 pub const WAIT_MAX_MS: u64 = 30_000;
+
+/// Takes out what the host can't do and what failed lately. `lacks`: the cause of what waits for another host.
+pub fn settle<C: Clone>(observed: &Observed, mut decision: Decision<C>, lacks: C) -> Decision<C> {
+    let can = &observed.environment.capabilities;
+    let lacking = |t: &Track| t.steps.iter().map(|s| operation_name(&s.operation)).find(|name| !can.iter().any(|c| c == name));
+    for track in &decision.tracks {
+        if let Some(name) = lacking(track) {
+            let message = format!("this operator doesn't carry out '{name}', which {} needs", track.subject);
+            let remedy = "upgrade the operator, or pin an older policy";
+            decision.blocks.push(Block::new(&track.subject, lacks.clone(), message, remedy));
+        }
+    }
+    decision.tracks.retain(|t| lacking(t).is_none());
+    let (tracks, wait) = hold(decision.tracks, observed);
+    Decision { look_again: sooner(decision.look_again, wait), tracks, ..decision }
+}
 
 /// Splits tracks into those that may go on, and the wait (ms) until the first of the others may; 0 if none is held.
 pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
@@ -27,8 +45,7 @@ pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
 /// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row.
 pub fn wait_ms(observed: &Observed, operation: &str, subject: &str) -> u64 {
     let misses = misses_in_a_row(observed, operation, subject);
-    let newest = observed.recent.iter().find(|o| o.operation == operation && o.subject == subject);
-    let Some(newest) = newest.filter(|_| misses > 0) else { return 0 };
+    let Some(newest) = recent(observed, operation, subject).filter(|_| misses > 0) else { return 0 };
     let doublings = u32::try_from(misses - 1).unwrap_or(u32::MAX).min(5);
     (1_000_u64 << doublings).min(WAIT_MAX_MS).saturating_sub(newest.age)
 }

@@ -10,6 +10,8 @@ pub enum Kind {
     PromoteDataLoss,
     /// Follow a primary that lacks writes which this copy holds.
     DiscardWrites,
+    /// Give the slots of a lost shard to a member that lacks their data.
+    SlotsDataLoss,
 }
 
 impl Kind {
@@ -17,6 +19,7 @@ impl Kind {
         match self {
             Self::PromoteDataLoss => "promote-data-loss",
             Self::DiscardWrites => "discard-writes",
+            Self::SlotsDataLoss => "slots-data-loss",
         }
     }
 }

@@ -65,13 +65,13 @@ impl Cause {
     }
 }
 
-/// Something that waits for an event or a person.
+/// Something that waits for an event or a person. `C`: the policy's own causes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Block {
+pub struct Block<C = Cause> {
     /// What it is about: a member, or the primary role.
     pub subject: String,
     /// Why.
-    pub cause: Cause,
+    pub cause: C,
     /// The same for a person, with names.
     pub message: String,
     /// What a person can do.
@@ -80,9 +80,9 @@ pub struct Block {
     pub token: String,
 }
 
-impl Block {
+impl<C> Block<C> {
     /// Something that ends by itself or by repairing what is broken.
-    pub fn new(subject: &str, cause: Cause, message: String, remedy: &str) -> Self {
+    pub fn new(subject: &str, cause: C, message: String, remedy: &str) -> Self {
         Self { subject: subject.into(), cause, message, remedy: remedy.into(), token: String::new() }
     }
 
@@ -99,19 +99,25 @@ impl Block {
 }
 
 /// What one look decides.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Decision {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<C = Cause> {
     /// What to do.
     pub tracks: Vec<Track>,
     /// What waits.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<Block<C>>,
     /// Look again after this long (ms); 0: at the next event.
     pub look_again: u64,
     /// What was lost, where something was.
     pub data_lost: Option<String>,
 }
 
-impl Decision {
+impl<C> Default for Decision<C> {
+    fn default() -> Self {
+        Self { tracks: Vec::new(), blocks: Vec::new(), look_again: 0, data_lost: None }
+    }
+}
+
+impl<C> Decision<C> {
     /// One track.
     pub fn act(track: Track) -> Self {
         Self { tracks: vec![track], look_again: SOON_MS, ..Self::default() }
@@ -123,7 +129,7 @@ impl Decision {
     }
 
     /// Nothing but waiting.
-    pub fn wait(block: Block) -> Self {
+    pub fn wait(block: Block<C>) -> Self {
         Self { blocks: vec![block], look_again: SOON_MS, ..Self::default() }
     }
 

@@ -97,7 +97,7 @@ pub fn decide_with(observed: &Observed, preferences: &Preferences<'_>) -> Result
     };
     let hands_off = observed.instance.deleting || observed.instance.paused;
     let wished = if hands_off { Decision::default() } else { act(&view, &accepted, preferences) };
-    let decision = settle(&view, wished);
+    let decision = backoff::settle(observed, wished, Cause::HostLacksOperation);
     let picture = Picture::new(&view, primary, &decision);
     let look_again = if hands_off || picture.ready() {
         decision.look_again
@@ -172,24 +172,6 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
 fn recorded(view: &View<'_>, primary: &Member<'_>) -> bool {
     let named = view.last.is_some_and(|l| l.ordinal == primary.ordinal);
     named && primary.facts_now().is_some_and(|f| view.lineage(&f.replid).is_some() || view.lineage(&f.second_replid).is_some())
-}
-
-/// Takes out what the host can't do and what failed lately.
-fn settle(view: &View<'_>, mut decision: Decision) -> Decision {
-    let can = &view.observed.environment.capabilities;
-    let lacking = |t: &vko_sdk::planning::Track| {
-        t.steps.iter().map(|s| vko_sdk::lookup::operation_name(&s.operation)).find(|name| !can.iter().any(|c| c == name))
-    };
-    for track in &decision.tracks {
-        if let Some(name) = lacking(track) {
-            let message = format!("this operator doesn't carry out '{name}', which {} needs", track.subject);
-            let remedy = "upgrade the operator, or pin an older policy";
-            decision.blocks.push(Block::new(&track.subject, Cause::HostLacksOperation, message, remedy));
-        }
-    }
-    decision.tracks.retain(|t| lacking(t).is_none());
-    let (tracks, wait) = backoff::hold(decision.tracks, view.observed);
-    Decision { look_again: sooner(decision.look_again, wait), tracks, ..decision }
 }
 
 #[cfg(test)]

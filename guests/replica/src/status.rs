@@ -1,5 +1,7 @@
 //! What people see: phase, conditions, nodes. Derived from the observation at each look, never remembered.
 
+use std::fmt::Debug;
+
 use serde::Serialize;
 use vko_sdk::observation::{DataOrigin, Upstream};
 use vko_sdk::planning::{Condition, Phase, Status, Truth};
@@ -41,7 +43,7 @@ impl<'v, 'a> Picture<'v, 'a> {
     pub fn status(&self) -> Status {
         let ready = self.ready_condition();
         let message = ready.message.clone();
-        let mut conditions = vec![ready, self.degraded(), self.redundant(), self.progressing(), self.stalled()];
+        let mut conditions = vec![ready, self.degraded(), self.redundant(), self.progressing(), stalled(self.decision)];
         let lost = self.decision.data_lost.clone().or_else(|| self.restarted_empty());
         conditions.extend(lost.map(|text| condition("DataLost", Truth::Yes, "DataLost", text)));
         Status { phase: self.phase(), message, conditions, details: self.details() }
@@ -114,29 +116,11 @@ impl<'v, 'a> Picture<'v, 'a> {
     }
 
     fn progressing(&self) -> Condition {
-        let reasons = self.decision.tracks.iter().flat_map(|t| t.steps.first()).map(|s| s.reason.as_str());
-        let text = reasons.collect::<Vec<_>>().join("; ");
-        if !text.is_empty() {
-            return condition("Progressing", Truth::Yes, "StepsUnderWay", text);
-        }
-        let by_itself = self.decision.blocks.iter().find(|b| b.remedy == BY_ITSELF);
-        match by_itself {
-            Some(block) => condition("Progressing", Truth::Yes, &block.cause.reason(), block.message.clone()),
-            None if self.view.current != self.view.spec.replicas => {
-                condition("Progressing", Truth::Yes, "ChangingMembers", self.members_text())
-            }
-            None => condition("Progressing", Truth::No, "NothingToDo", String::new()),
-        }
-    }
-
-    fn stalled(&self) -> Condition {
-        let stuck: Vec<&Block> = self.decision.blocks.iter().filter(|b| b.remedy != BY_ITSELF).collect();
-        let Some(first) = stuck.first() else { return condition("Stalled", Truth::No, "NothingWaits", String::new()) };
-        let each = stuck.iter().map(|b| {
-            let consent = if b.token.is_empty() { String::new() } else { format!(" (consent token: {})", b.token) };
-            format!("{}; {}{consent}", b.message, b.remedy)
-        });
-        condition("Stalled", Truth::Yes, &first.cause.reason(), each.collect::<Vec<_>>().join(" | "))
+        let changing = self.view.current != self.view.spec.replicas;
+        under_way(self.decision).unwrap_or_else(|| match changing {
+            true => condition("Progressing", Truth::Yes, "ChangingMembers", self.members_text()),
+            false => condition("Progressing", Truth::No, "NothingToDo", String::new()),
+        })
     }
 
     fn phase(&self) -> Phase {
@@ -197,7 +181,30 @@ fn why_missing(member: &Member<'_>) -> String {
     }
 }
 
-fn condition(kind: &str, state: Truth, reason: &str, message: String) -> Condition {
+/// The condition Progressing while steps or what ends by itself are under way.
+pub fn under_way<C: Debug>(decision: &Decision<C>) -> Option<Condition> {
+    let reasons = decision.tracks.iter().flat_map(|t| t.steps.first()).map(|s| s.reason.as_str());
+    let text = reasons.collect::<Vec<_>>().join("; ");
+    if !text.is_empty() {
+        return Some(condition("Progressing", Truth::Yes, "StepsUnderWay", text));
+    }
+    let block = decision.blocks.iter().find(|b| b.remedy == BY_ITSELF)?;
+    Some(condition("Progressing", Truth::Yes, &format!("{:?}", block.cause), block.message.clone()))
+}
+
+/// The condition Stalled: what waits for more than time.
+pub fn stalled<C: Debug>(decision: &Decision<C>) -> Condition {
+    let stuck: Vec<&Block<C>> = decision.blocks.iter().filter(|b| b.remedy != BY_ITSELF).collect();
+    let Some(first) = stuck.first() else { return condition("Stalled", Truth::No, "NothingWaits", String::new()) };
+    let each = stuck.iter().map(|b| {
+        let consent = if b.token.is_empty() { String::new() } else { format!(" (consent token: {})", b.token) };
+        format!("{}; {}{consent}", b.message, b.remedy)
+    });
+    condition("Stalled", Truth::Yes, &format!("{:?}", first.cause), each.collect::<Vec<_>>().join(" | "))
+}
+
+/// A condition.
+pub fn condition(kind: &str, state: Truth, reason: &str, message: String) -> Condition {
     Condition { kind: kind.into(), state, reason: reason.into(), message }
 }
 

@@ -45,6 +45,11 @@ pub fn followed_pod(facts: &ServerFacts) -> Option<&str> {
     }
 }
 
+/// The newest outcome of this operation on this subject.
+pub fn recent<'a>(observed: &'a Observed, operation: &str, subject: &str) -> Option<&'a Outcome> {
+    observed.recent.iter().find(|outcome| outcome.operation == operation && outcome.subject == subject)
+}
+
 /// How often, counted from the newest, the last outcomes of this operation on this subject were no success. A policy backs off by it.
 pub fn misses_in_a_row(observed: &Observed, operation: &str, subject: &str) -> usize {
     let outcomes = observed.recent.iter().filter(|outcome| outcome.operation == operation && outcome.subject == subject);
