@@ -10,9 +10,40 @@ use std::time::Duration;
 /// Shown after an error.
 pub(crate) const USAGE: &str = "\
 usage: agent install DEST
-       agent serve --server FILE --conf DIR --accounts DIR --data DIR --ip IP --port PORT [--start-file NAME]
-       agent probe live|ready --accounts DIR --ip IP --port PORT --run DIR --timeout-ms N
-       agent hook pre-stop --conf DIR --accounts DIR --ip IP --port PORT --grace-ms N";
+       agent serve --server FILE --conf DIR --accounts DIR --data DIR --ip IP --port PORT
+                   [--mode data|cluster|sentinel] [--start-file NAME] [--identity TEXT]
+       agent probe live|ready --accounts DIR --ip IP --port PORT --run DIR --timeout-ms N [--mode data|cluster|sentinel]
+       agent hook pre-stop --conf DIR --accounts DIR --ip IP --port PORT --grace-ms N
+                   [--mode data|failover|cluster|sentinel]
+
+--mode is data if it isn't given.";
+
+/// What the server is a part of. `data` where nothing is said, so that templates of before there were modes stay valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Replication that the operator alone steers; for `serve` and probes every data server outside of a cluster.
+    Data,
+    /// Replication that Sentinels watch. Only a stop differs from [`Mode::Data`].
+    Failover,
+    /// A node of a cluster.
+    Cluster,
+    /// A Sentinel.
+    Sentinel,
+}
+
+impl std::str::FromStr for Mode {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        match word {
+            "data" => Ok(Self::Data),
+            "failover" => Ok(Self::Failover),
+            "cluster" => Ok(Self::Cluster),
+            "sentinel" => Ok(Self::Sentinel),
+            _ => Err(()),
+        }
+    }
+}
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,13 +68,15 @@ pub(crate) enum Command {
 /// `serve`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Serve {
+    /// What the server is.
+    pub(crate) mode: Mode,
     /// The server's binary.
     pub(crate) server: PathBuf,
-    /// Folder with `valkey.conf` and the start file.
+    /// Folder with `valkey.conf` and, outside of clusters, the start file; of a Sentinel with `sentinel.conf`.
     pub(crate) conf: PathBuf,
-    /// Folder with `users.acl` and `replication`.
+    /// Folder with `users.acl` and `replication`; of a Sentinel `users.acl` and `sentinel`.
     pub(crate) accounts: PathBuf,
-    /// The server's working directory: data files.
+    /// The server's working directory: data files, `nodes.conf`; of a Sentinel the folder in memory with its one writable file.
     pub(crate) data: PathBuf,
     /// The pod's address.
     pub(crate) ip: IpAddr,
@@ -51,11 +84,15 @@ pub(crate) struct Serve {
     pub(crate) port: u16,
     /// Name of the file in `conf` that says how to start.
     pub(crate) start_file: String,
+    /// What a Sentinel's id is made of: the same text gives the same id. Empty in the other modes.
+    pub(crate) identity: String,
 }
 
 /// `probe`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
+    /// What the server is.
+    pub(crate) mode: Mode,
     /// Folder with `probe`.
     pub(crate) accounts: PathBuf,
     /// The server's address; the loopback of its family is what gets dialled.
@@ -71,7 +108,9 @@ pub(crate) struct Probe {
 /// `hook pre-stop`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PreStop {
-    /// Folder with `ending`.
+    /// What the server is, and who moves the primary's role.
+    pub(crate) mode: Mode,
+    /// Folder with `ending` and, in mode `failover`, `sentinels`.
     pub(crate) conf: PathBuf,
     /// Folder with `hook`.
     pub(crate) accounts: PathBuf,
@@ -146,7 +185,9 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 }
 
 fn serve(mut flags: Flags) -> Result<Command, ArgsError> {
+    let mode = flags.server_mode()?;
     let serve = Serve {
+        mode,
         server: flags.path("server")?,
         conf: flags.path("conf")?,
         accounts: flags.path("accounts")?,
@@ -154,15 +195,20 @@ fn serve(mut flags: Flags) -> Result<Command, ArgsError> {
         ip: flags.parsed("ip", "an IP address")?,
         port: flags.port()?,
         start_file: flags.optional("start-file").unwrap_or_else(|| "start".to_owned()),
+        identity: if mode == Mode::Sentinel { flags.required("identity")? } else { String::new() },
     };
     if serve.start_file.is_empty() || serve.start_file.contains('/') {
         return Err(ArgsError::ValueInvalid("start-file", serve.start_file, "a file's name without its folder"));
+    }
+    if mode == Mode::Sentinel && serve.identity.is_empty() {
+        return Err(ArgsError::ValueInvalid("identity", String::new(), "a text that no other Sentinel has"));
     }
     flags.end().map(|()| Command::Serve(serve))
 }
 
 fn probe(mut flags: Flags) -> Result<Probe, ArgsError> {
     let probe = Probe {
+        mode: flags.server_mode()?,
         accounts: flags.path("accounts")?,
         ip: flags.parsed("ip", "an IP address")?,
         port: flags.port()?,
@@ -174,6 +220,7 @@ fn probe(mut flags: Flags) -> Result<Probe, ArgsError> {
 
 fn pre_stop(mut flags: Flags) -> Result<Command, ArgsError> {
     let stop = PreStop {
+        mode: flags.mode("data, failover, cluster or sentinel")?,
         conf: flags.path("conf")?,
         accounts: flags.path("accounts")?,
         ip: flags.parsed("ip", "an IP address")?,
@@ -221,6 +268,20 @@ impl Flags {
     fn parsed<T: std::str::FromStr>(&mut self, name: &'static str, wanted: &'static str) -> Result<T, ArgsError> {
         let value = self.required(name)?;
         value.parse().map_err(|_| ArgsError::ValueInvalid(name, value, wanted))
+    }
+
+    fn mode(&mut self, wanted: &'static str) -> Result<Mode, ArgsError> {
+        let Some(value) = self.optional("mode") else { return Ok(Mode::Data) };
+        value.parse().map_err(|()| ArgsError::ValueInvalid("mode", value, wanted))
+    }
+
+    /// The mode of a server by itself: who watches it makes no difference to its start and its probes.
+    fn server_mode(&mut self) -> Result<Mode, ArgsError> {
+        const WANTED: &str = "data, cluster or sentinel";
+        match self.mode(WANTED)? {
+            Mode::Failover => Err(ArgsError::ValueInvalid("mode", "failover".to_owned(), WANTED)),
+            mode => Ok(mode),
+        }
     }
 
     fn port(&mut self) -> Result<u16, ArgsError> {

@@ -30,9 +30,33 @@ fn both_probes_and_the_hook_take_theirs() {
 }
 
 #[test]
+fn the_mode_is_data_unless_it_is_said() {
+    let mode = |text: &str| match line(text).unwrap() {
+        Command::Serve(serve) => (serve.mode, serve.identity),
+        Command::Live(probe) | Command::Ready(probe) => (probe.mode, String::new()),
+        Command::PreStop(stop) => (stop.mode, String::new()),
+        other => panic!("{other:?}"),
+    };
+    let stop = "hook pre-stop --conf /c --accounts /a --ip ::1 --port 1 --grace-ms 1";
+    let cases = [
+        (SERVE.to_owned(), Mode::Data, ""),
+        (format!("{SERVE} --mode cluster"), Mode::Cluster, ""),
+        (format!("{SERVE} --mode=sentinel --identity uid.rfs-a-0"), Mode::Sentinel, "uid.rfs-a-0"),
+        (format!("probe live {PROBE}"), Mode::Data, ""),
+        (format!("probe ready {PROBE} --mode cluster"), Mode::Cluster, ""),
+        (stop.to_owned(), Mode::Data, ""),
+        (format!("{stop} --mode failover"), Mode::Failover, ""),
+        (format!("{stop} --mode sentinel"), Mode::Sentinel, ""),
+    ];
+    for (text, expected, identity) in cases {
+        assert_eq!(mode(&text), (expected, identity.to_owned()), "{text}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let invalid = |flag, value: &str, wanted| Err(ArgsError::ValueInvalid(flag, value.to_owned(), wanted));
-    let cases: [(&str, Result<Command, ArgsError>); 12] = [
+    let cases: [(&str, Result<Command, ArgsError>); 17] = [
         ("", Err(ArgsError::CommandUnknown(String::new()))),
         ("probe sideways", Err(ArgsError::CommandUnknown("probe sideways".to_owned()))),
         ("install", Err(ArgsError::FlagMissing("DEST, one file to write, "))),
@@ -41,6 +65,11 @@ fn what_is_wrong_is_named() {
         (&format!("{SERVE} --port 1"), Err(ArgsError::FlagRepeated("--port".to_owned()))),
         (&format!("{SERVE} --start-file"), Err(ArgsError::ValueMissing("--start-file".to_owned()))),
         (&format!("{SERVE} --start-file ../x"), invalid("start-file", "../x", "a file's name without its folder")),
+        (&format!("{SERVE} --mode failover"), invalid("mode", "failover", "data, cluster or sentinel")),
+        (&format!("{SERVE} --mode sentinel"), Err(ArgsError::FlagMissing("identity"))),
+        (&format!("{SERVE} --mode sentinel --identity="), invalid("identity", "", "a text that no other Sentinel has")),
+        (&format!("{SERVE} --identity x"), Err(ArgsError::FlagUnknown("--identity".to_owned()))),
+        ("hook pre-stop --mode x", invalid("mode", "x", "data, failover, cluster or sentinel")),
         ("probe live --accounts /a --ip ::1", Err(ArgsError::FlagMissing("port"))),
         ("probe live --accounts /a --ip valkey --port 1", invalid("ip", "valkey", "an IP address")),
         ("probe live --accounts /a --ip ::1 --port 0", invalid("port", "0", "a port (1 to 65535)")),

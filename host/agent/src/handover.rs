@@ -37,6 +37,10 @@ pub(crate) enum Role {
 pub(crate) enum Outcome {
     /// The instance is being deleted.
     InstanceEnds,
+    /// The server's start was held back: nothing to hand over.
+    NotStarted,
+    /// A Sentinel has no role.
+    Sentinel,
     /// Not a primary (any more).
     NotPrimary,
     /// A primary without a replica that could take over: this many are attached.
@@ -49,6 +53,8 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InstanceEnds => f.write_str("the instance is being deleted: no hand-over"),
+            Self::NotStarted => f.write_str("the server hadn't been started: no hand-over"),
+            Self::Sentinel => f.write_str("a Sentinel stops: no hand-over needed"),
             Self::NotPrimary => f.write_str("a replica stops: no hand-over needed"),
             Self::NobodyToTakeOver(0) => f.write_str("a primary stops, and no replica is attached: nothing to hand over to"),
             Self::NobodyToTakeOver(attached) => {
@@ -133,11 +139,16 @@ pub(crate) fn next(view: &View, memory: &Memory) -> Next {
 /// The replica that loses least: online, synced (an offset of 0 is one that never was), acknowledging now, furthest.
 /// Of equals the first by address, so that the choice doesn't depend on the order in which they attached.
 fn best(replicas: &[Attached], tried: &[SocketAddr]) -> Option<SocketAddr> {
-    let able = replicas.iter().filter(|replica| replica.online && replica.offset > 0 && replica.lag_seconds <= LAG_SECONDS_MAX);
+    let able = replicas.iter().filter(|replica| able(replica));
     able.filter_map(|replica| Some((replica.offset, replica.address?)))
         .filter(|(_, address)| !tried.contains(address))
         .max_by(|(one, first), (other, second)| one.cmp(other).then(second.cmp(first)))
         .map(|(_, address)| address)
+}
+
+/// Whether a replica could take over: online, synced once, acknowledging now.
+pub(crate) fn able(replica: &Attached) -> bool {
+    replica.online && replica.offset > 0 && replica.lag_seconds <= LAG_SECONDS_MAX
 }
 
 /// How a FAILOVER to a replica stands, by the server that was asked.

@@ -11,8 +11,10 @@
 //! 0: done. 1: it failed, or the answer is no; one line on stderr says what was wrong, where, and what to do. 2: wrong arguments.
 
 mod args;
+mod attempt;
 mod files;
 mod handover;
+mod hold;
 mod hook;
 mod info;
 mod install;
@@ -20,6 +22,8 @@ mod pipe;
 mod probe;
 mod render;
 mod resp;
+mod sentinel;
+mod sentinels;
 mod serve;
 
 use std::fmt::Display;

@@ -4,14 +4,16 @@
 //! - Live: the process answers. Any answer counts, also an error: a server that loads, syncs, follows nobody, runs a long script or
 //!   refuses our login must not be restarted for it.
 //! - Ready: it is the primary, or has been synced in this run of the process; and it isn't loading. A synced replica stays ready when its
-//!   primary is lost: losing the primary must not empty the read-only Service.
+//!   primary is lost: losing the primary must not empty the read-only Service. A primary of a cluster is ready only while the cluster
+//!   is (`cluster_state`); a server whose start is held back is alive and not ready.
+//! - A Sentinel is ready when it answers a login: what it knows is the operator's concern.
 //!
 //! # Assumptions
 //! `--run` outlives a restart of the container (a memory volume of the pod). The note in it holds a run id, which each process
 //! draws anew, so a note of an earlier process counts for nothing.
 //!
 //! # Flow (ready)
-//! 1. One connection: AUTH, `INFO server replication persistence`.
+//! 1. One connection: AUTH, `INFO server replication persistence`, in a cluster `CLUSTER INFO`; of a Sentinel only `PING`.
 //! 2. [`decide`]: by the fields and the note.
 //! 3. Synced for the first time: write the note, whole, before saying ready.
 
@@ -22,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::args::{Probe, local_address};
+use crate::args::{Mode, Probe, local_address};
 use crate::files::{self, FileError};
 use crate::info;
 use crate::resp::{self, Reply, RespError};
@@ -55,6 +57,8 @@ pub(crate) enum NotReady {
     FollowsNobody,
     /// A replica that hasn't been synced since the process started.
     NotSynced,
+    /// A primary in a cluster that isn't whole, or that it can't reach a majority of.
+    ClusterDown,
     /// INFO lacks this field.
     FieldMissing(&'static str),
 }
@@ -63,12 +67,16 @@ impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
+            Self::Server(error @ RespError::Held(..)) => write!(f, "not ready: {error}"),
             Self::Server(error) => error.fmt(f),
             Self::NotReady(NotReady::Loading) => f.write_str("not ready: loading its data set"),
             Self::NotReady(NotReady::FollowsNobody) => {
                 f.write_str("not ready: follows nobody until the operator names the primary")
             }
             Self::NotReady(NotReady::NotSynced) => f.write_str("not ready: a replica that hasn't been synced in this run yet"),
+            Self::NotReady(NotReady::ClusterDown) => {
+                f.write_str("not ready: a primary that sees the cluster as failed (cluster_state), and so refuses commands")
+            }
             Self::NotReady(NotReady::FieldMissing(name)) => write!(f, "not ready: INFO has no '{name}'"),
             Self::NoteNotWritten(path, error) => {
                 write!(f, "not ready: can't write {}: {error}; check the pod's volumes", path.display())
@@ -109,14 +117,28 @@ pub(crate) fn ready(probe: &Probe) -> Result<(), ProbeError> {
     let server = SocketAddr::new(local_address(probe.ip), probe.port);
     let deadline = Instant::now() + probe.timeout;
     let password = files::password(&probe.accounts, USER).map_err(ProbeError::File)?;
-    let command = ["INFO", "server", "replication", "persistence"];
-    let reply = resp::ask(server, USER, &password, &command, deadline).map_err(ProbeError::Server)?;
-    let Reply::Text(info) = reply else {
-        return Err(ProbeError::Server(RespError::ReplyInvalid(server, "no text to INFO")));
+    let ask = |commands: &[&[&str]]| resp::ask_all(server, USER, &password, commands, deadline).map_err(ProbeError::Server);
+    let info: &[&str] = &["INFO", "server", "replication", "persistence"];
+    let replies = match probe.mode {
+        Mode::Sentinel => ask(&[&["PING"]])?,
+        Mode::Cluster => ask(&[info, &["CLUSTER", "INFO"]])?,
+        Mode::Data | Mode::Failover => ask(&[info])?,
+    };
+    let info = match replies.as_slice() {
+        [Reply::Simple(_)] => return Ok(()),
+        [Reply::Text(info)] => info.clone(),
+        // Both are lines of fields, and no name is in both.
+        [Reply::Text(info), Reply::Text(cluster)] => format!("{info}\r\n{cluster}"),
+        // While it loads it answers INFO and refuses the other.
+        [Reply::Text(info), Reply::Error(text)] if text.starts_with("LOADING") => info.clone(),
+        [.., Reply::Error(text)] | [Reply::Error(text), ..] => {
+            return Err(ProbeError::Server(RespError::CommandRefused(server, text.clone())));
+        }
+        _ => return Err(ProbeError::Server(RespError::ReplyInvalid(server, "no text to INFO"))),
     };
     // No note, or an unreadable one: not synced so far.
     let noted = files::text(&probe.run, NOTE).ok();
-    match decide(&info, noted.as_deref()).map_err(ProbeError::NotReady)? {
+    match decide(&info, probe.mode, noted.as_deref()).map_err(ProbeError::NotReady)? {
         Ready::Still => Ok(()),
         Ready::Synced(run_id) => {
             note(&probe.run, run_id).map_err(|error| ProbeError::NoteNotWritten(probe.run.join(NOTE), error))
@@ -124,14 +146,18 @@ pub(crate) fn ready(probe: &Probe) -> Result<(), ProbeError> {
     }
 }
 
-/// The decision, from INFO and the run id noted last.
-fn decide<'a>(info: &'a str, noted: Option<&str>) -> Result<Ready<'a>, NotReady> {
+/// The decision, from INFO (in a cluster with CLUSTER INFO behind it) and the run id noted last.
+fn decide<'a>(info: &'a str, mode: Mode, noted: Option<&str>) -> Result<Ready<'a>, NotReady> {
     let field = |name| info::field(info, name).ok_or(NotReady::FieldMissing(name));
     if field("loading")? != "0" {
         return Err(NotReady::Loading);
     }
     if field("role")? == "master" {
-        return Ok(Ready::Still);
+        return if mode == Mode::Cluster && field("cluster_state")? != "ok" {
+            Err(NotReady::ClusterDown)
+        } else {
+            Ok(Ready::Still)
+        };
     }
     if follows_nobody(field("master_host")?, field("master_port")?) {
         return Err(NotReady::FollowsNobody);

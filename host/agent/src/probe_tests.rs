@@ -44,7 +44,25 @@ fn readiness_through_a_life() {
         ("a primary that listens on port 1", strange.as_str(), None, Ok(Ready::Synced("r1"))),
     ];
     for (name, info, noted, expected) in cases {
-        assert_eq!(decide(info, noted), expected, "{name}");
+        assert_eq!(decide(info, Mode::Data, noted), expected, "{name}");
+    }
+}
+
+#[test]
+fn readiness_in_a_cluster() {
+    let primary = |state: &str| format!("run_id:r1\r\nrole:master\r\nloading:0\r\ncluster_state:{state}\r\n");
+    let replica = |link: &str| format!("{}cluster_state:fail\r\n", replica("10.0.0.9", "6379", link, "0"));
+    let cases = [
+        ("a primary", primary("ok"), None, Ok(Ready::Still)),
+        ("a primary without a majority or in a cluster with holes", primary("fail"), None, Err(NotReady::ClusterDown)),
+        ("a primary that loads", primary("ok").replace("loading:0", "loading:1"), None, Err(NotReady::Loading)),
+        ("a synced replica, whatever the cluster", replica("up"), None, Ok(Ready::Synced("r1"))),
+        ("a replica that lost its primary", replica("down"), Some("r1"), Ok(Ready::Still)),
+        ("a replica before its first sync", replica("down"), None, Err(NotReady::NotSynced)),
+        ("no word of the cluster", "loading:0\r\nrole:master\r\n".to_owned(), None, Err(NotReady::FieldMissing("cluster_state"))),
+    ];
+    for (name, info, noted, expected) in cases {
+        assert_eq!(decide(&info, Mode::Cluster, noted), expected, "{name}");
     }
 }
 
@@ -56,7 +74,7 @@ fn a_field_that_lacks_is_no_guess() {
         ("loading:0\r\nrole:slave\r\n", "master_host"),
         ("loading:0\r\nrole:slave\r\nmaster_host:10.0.0.9\r\nmaster_port:6379\r\n", "run_id"),
     ] {
-        assert_eq!(decide(info, None), Err(NotReady::FieldMissing(missing)));
+        assert_eq!(decide(info, Mode::Data, None), Err(NotReady::FieldMissing(missing)));
     }
 }
 

@@ -16,7 +16,8 @@
 //! # Flow
 //! 1. `port 0`, then `valkey.conf` as it is.
 //! 2. Where to listen, where data are, how to log in to a primary.
-//! 3. `named`: follow nobody, read-only, until the operator names the primary.
+//! 3. `named`: follow nobody, read-only, until the operator names the primary. In a cluster: the address that peers are told, since
+//!    the one that they see may be another's (a node that translates addresses).
 //! 4. `user` lines, the port.
 
 use std::fmt;
@@ -25,11 +26,16 @@ use std::net::IpAddr;
 
 use crate::args::{local_address, loopback};
 
-/// Directives that `valkey.conf` may not hold: the agent's own, their other spellings, and those that open another way in (further
+/// The file that everything else is added to.
+pub(crate) const CONF: &str = "valkey.conf";
+
+/// Directives that it may not hold: the agent's own, their other spellings, and those that open another way in (further
 /// files, a second source of accounts).
-const RESERVED: [&str; 15] = [
+const RESERVED: [&str; 17] = [
     "aclfile",
     "bind",
+    "bind-source-addr",
+    "cluster-announce-ip",
     "daemonize",
     "dir",
     "include",
@@ -45,13 +51,15 @@ const RESERVED: [&str; 15] = [
     "user",
 ];
 
-/// How a server starts when it doesn't know yet whom to follow.
+/// How a server starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The only member: as a primary, with its own data.
     Alone,
     /// One of several: following nobody, read-only, so that an empty restart never wipes its replicas.
     Named,
+    /// A node of a cluster: its role is in its own `nodes.conf`.
+    Cluster,
 }
 
 /// What a configuration is made of.
@@ -59,8 +67,8 @@ pub(crate) enum Start {
 pub(crate) struct Inputs<'a> {
     /// Content of `valkey.conf`.
     pub(crate) conf: &'a str,
-    /// Content of the start file.
-    pub(crate) start: &'a str,
+    /// How it starts.
+    pub(crate) start: Start,
     /// Content of `users.acl`.
     pub(crate) users: &'a str,
     /// Password of the account `replication`.
@@ -78,10 +86,10 @@ pub(crate) struct Inputs<'a> {
 pub(crate) enum RenderError {
     /// Neither `alone` nor `named`.
     StartUnknown(String),
-    /// A directive that only the agent renders.
-    DirectiveReserved(usize, String),
-    /// A line of `valkey.conf` that doesn't begin with a directive's name.
-    LineMalformed(usize),
+    /// A directive that only the agent renders: the file, the line, the name.
+    DirectiveReserved(&'static str, usize, String),
+    /// A line that doesn't begin with a directive's name.
+    LineMalformed(&'static str, usize),
     /// A line of `users.acl` that isn't `user NAME ...`.
     UserMalformed(usize),
     /// A rule that carries a password in clear.
@@ -98,10 +106,10 @@ impl fmt::Display for RenderError {
             Self::StartUnknown(found) => {
                 write!(f, "the start file says {found:?}; it must say 'alone' or 'named', and the server doesn't start before")
             }
-            Self::DirectiveReserved(line, name) => {
-                write!(f, "valkey.conf:{line}: '{name}' is rendered by the agent; take the line out")
+            Self::DirectiveReserved(file, line, name) => {
+                write!(f, "{file}:{line}: '{name}' is rendered by the agent; take the line out")
             }
-            Self::LineMalformed(line) => write!(f, "valkey.conf:{line}: doesn't begin with the name of a directive"),
+            Self::LineMalformed(file, line) => write!(f, "{file}:{line}: doesn't begin with the name of a directive"),
             Self::UserMalformed(line) => write!(f, "users.acl:{line}: isn't of the form 'user NAME RULE...'"),
             Self::UserPasswordInClear(line, user) => {
                 write!(f, "users.acl:{line}: user '{user}' has a password in clear; give its hash as #<sha256>")
@@ -119,9 +127,8 @@ impl fmt::Display for RenderError {
 /// # Errors
 /// Says which input is wrong; then no server may start.
 pub(crate) fn render(inputs: &Inputs<'_>) -> Result<String, RenderError> {
-    let Inputs { conf, users, ip, port, .. } = *inputs;
-    let start = parse_start(inputs.start)?;
-    let names = directives(conf)?;
+    let Inputs { conf, start, users, ip, port, .. } = *inputs;
+    let names = directives(CONF, conf, &RESERVED)?;
     check_users(users)?;
     let data = quote(inputs.data).ok_or(RenderError::CharacterForbidden("the data folder's path"))?;
     let password = quote(inputs.replication).ok_or(RenderError::CharacterForbidden("the password of 'replication'"))?;
@@ -129,24 +136,35 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<String, RenderError> {
     let mut text = String::with_capacity(conf.len() + users.len() + 512);
     text.push_str("port 0\n");
     push_lines(&mut text, conf);
-    if !names.iter().any(|name| name == "protected-mode") {
-        // Debian's builds have it on and would refuse every peer.
-        text.push_str("protected-mode no\n");
-    }
-    let local = local_address(ip);
-    let and_local = if local == ip { String::new() } else { format!(" {local}") };
+    push_address(&mut text, &names, ip);
     // Writing to a String can't fail.
-    let _ = write!(text, "bind {ip}{and_local}\ndir {data}\nmasteruser replication\nmasterauth {password}\n");
-    if start == Start::Named {
-        let _ = writeln!(text, "replicaof {} 1", loopback(ip));
-    }
+    let _ = write!(text, "dir {data}\nmasteruser replication\nmasterauth {password}\n");
+    let _ = match start {
+        Start::Alone => Ok(()),
+        Start::Named => writeln!(text, "replicaof {} 1", loopback(ip)),
+        Start::Cluster => writeln!(text, "cluster-announce-ip {ip}"),
+    };
     push_lines(&mut text, users);
     let _ = writeln!(text, "port \"{port}\"");
     Ok(text)
 }
 
+/// Where it listens and, for servers side by side on one machine, where it dials from: peers take the address that they see.
+/// `names` are the directives that there are already.
+pub(crate) fn push_address(text: &mut String, names: &[String], ip: IpAddr) {
+    if !names.iter().any(|name| name == "protected-mode") {
+        // Debian's builds have it on and would refuse every peer.
+        text.push_str("protected-mode no\n");
+    }
+    let local = local_address(ip);
+    let _ = if local == ip { writeln!(text, "bind {ip}\nbind-source-addr {ip}") } else { writeln!(text, "bind {ip} {local}") };
+}
+
 /// Reads the start file.
-fn parse_start(text: &str) -> Result<Start, RenderError> {
+///
+/// # Errors
+/// It says neither `alone` nor `named`.
+pub(crate) fn parse_start(text: &str) -> Result<Start, RenderError> {
     match text.trim() {
         "alone" => Ok(Start::Alone),
         "named" => Ok(Start::Named),
@@ -173,20 +191,32 @@ pub(crate) fn quote(value: &str) -> Option<String> {
     Some(quoted)
 }
 
-/// The names of the directives in `valkey.conf`, in lower case.
-fn directives(conf: &str) -> Result<Vec<String>, RenderError> {
+/// The value of a directive, without quotes; the last one counts, as for the server.
+pub(crate) fn value<'a>(conf: &'a str, name: &str) -> Option<&'a str> {
+    let values = conf.lines().filter_map(|line| {
+        let (word, value) = line.trim().split_once(char::is_whitespace)?;
+        word.eq_ignore_ascii_case(name).then_some(value.trim())
+    });
+    values.last().map(|value| value.trim_matches(['"', '\'']))
+}
+
+/// The names of the directives in a file, in lower case.
+///
+/// # Errors
+/// One of them is reserved, or a line is none.
+pub(crate) fn directives(file: &'static str, conf: &str, reserved: &[&str]) -> Result<Vec<String>, RenderError> {
     if conf.contains('\0') {
-        return Err(RenderError::CharacterForbidden("valkey.conf"));
+        return Err(RenderError::CharacterForbidden(file));
     }
     let mut names = Vec::new();
     for (line, name) in first_words(conf) {
         // Quotes and escapes would be another spelling of a reserved name.
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
-            return Err(RenderError::LineMalformed(line));
+            return Err(RenderError::LineMalformed(file, line));
         }
         let name = name.to_ascii_lowercase();
-        if RESERVED.contains(&name.as_str()) {
-            return Err(RenderError::DirectiveReserved(line, name));
+        if reserved.contains(&name.as_str()) {
+            return Err(RenderError::DirectiveReserved(file, line, name));
         }
         names.push(name);
     }
@@ -194,7 +224,10 @@ fn directives(conf: &str) -> Result<Vec<String>, RenderError> {
 }
 
 /// Only `user` lines, only hashes, and the default user is among them.
-fn check_users(users: &str) -> Result<(), RenderError> {
+///
+/// # Errors
+/// Names the line that is wrong.
+pub(crate) fn check_users(users: &str) -> Result<(), RenderError> {
     if users.contains('\0') {
         return Err(RenderError::CharacterForbidden("users.acl"));
     }
@@ -213,14 +246,15 @@ fn check_users(users: &str) -> Result<(), RenderError> {
 }
 
 /// Line number and first word of each line that isn't empty or a comment.
-fn first_words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn first_words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
         .filter_map(|(index, line)| Some((index + 1, line.split_whitespace().next()?)))
         .filter(|(_, word)| !word.starts_with('#'))
 }
 
-fn push_lines(text: &mut String, lines: &str) {
+/// Whole lines, the last one ended.
+pub(crate) fn push_lines(text: &mut String, lines: &str) {
     text.push_str(lines);
     if !lines.is_empty() && !lines.ends_with('\n') {
         text.push('\n');

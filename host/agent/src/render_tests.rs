@@ -7,7 +7,7 @@ const USERS: &str = "user default off\nuser replication on #00 -@all +psync +rep
 fn inputs<'a>() -> Inputs<'a> {
     Inputs {
         conf: "tcp-keepalive 5\n",
-        start: "alone",
+        start: Start::Alone,
         users: USERS,
         replication: "s3cret",
         ip: "10.0.0.5".parse().unwrap(),
@@ -36,10 +36,36 @@ fn one_of_several_follows_nobody_in_its_family() {
     for (ip, bind, nobody) in [
         ("10.0.0.5", "\nbind 10.0.0.5 127.0.0.1\n", "\nreplicaof 127.0.0.1 1\n"),
         ("fd00::5", "\nbind fd00::5 ::1\n", "\nreplicaof ::1 1\n"),
-        ("127.9.9.9", "\nbind 127.9.9.9\n", "\nreplicaof 127.0.0.1 1\n"),
+        ("127.9.9.9", "\nbind 127.9.9.9\nbind-source-addr 127.9.9.9\n", "\nreplicaof 127.0.0.1 1\n"),
     ] {
-        let text = render(&Inputs { start: "named\n", ip: ip.parse().unwrap(), ..inputs() }).unwrap();
+        let text = render(&Inputs { start: Start::Named, ip: ip.parse().unwrap(), ..inputs() }).unwrap();
         assert!(text.contains(bind) && text.contains(nobody), "{text}");
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_tells_its_address_and_follows_by_its_own_file() {
+    for ip in ["10.0.0.5", "fd00::5"] {
+        let text = render(&Inputs { start: Start::Cluster, ip: ip.parse().unwrap(), ..inputs() }).unwrap();
+        assert!(text.contains(&format!("\ncluster-announce-ip {ip}\n")) && !text.contains("replicaof"), "{text}");
+    }
+}
+
+#[test]
+fn the_start_file_says_one_of_two_words() {
+    assert_eq!(parse_start("alone\n"), Ok(Start::Alone));
+    assert_eq!(parse_start(" named"), Ok(Start::Named));
+    for other in ["", "primary", "alone named"] {
+        assert_eq!(parse_start(other), Err(RenderError::StartUnknown(other.to_owned())));
+    }
+}
+
+#[test]
+fn a_value_is_the_last_one_without_quotes() {
+    let conf = "appendonly no\n# appendonly maybe\nAppendOnly \"yes\"\nsave \"\"\nport\n";
+    let cases = [("appendonly", Some("yes")), ("save", Some("")), ("port", None), ("append", None)];
+    for (name, expected) in cases {
+        assert_eq!(value(conf, name), expected, "{name}");
     }
 }
 
@@ -52,11 +78,8 @@ fn what_the_configuration_says_of_protected_mode_stays() {
 #[test]
 fn nothing_starts_open_or_by_guess() {
     use RenderError::*;
-    let reserved = |line, name: &str| DirectiveReserved(line, name.to_owned());
-    let cases: [(&str, Inputs<'_>, RenderError); 15] = [
-        ("no word", Inputs { start: "", ..inputs() }, StartUnknown(String::new())),
-        ("another word", Inputs { start: "primary", ..inputs() }, StartUnknown("primary".to_owned())),
-        ("both words", Inputs { start: "alone named", ..inputs() }, StartUnknown("alone named".to_owned())),
+    let reserved = |line, name: &str| DirectiveReserved(CONF, line, name.to_owned());
+    let cases: [(&str, Inputs<'_>, RenderError); 13] = [
         ("no users", Inputs { users: "", ..inputs() }, UserDefaultMissing),
         ("no default user", Inputs { users: "user other off\n", ..inputs() }, UserDefaultMissing),
         ("commented out", Inputs { users: "# user default off\n", ..inputs() }, UserDefaultMissing),
@@ -66,7 +89,8 @@ fn nothing_starts_open_or_by_guess() {
         ("quoted", Inputs { users: "user default on \">pw\"\n", ..inputs() }, UserPasswordInClear(1, "default".to_owned())),
         ("a role", Inputs { conf: "\nReplicaOf 10.0.0.1 6379\n", ..inputs() }, reserved(2, "replicaof")),
         ("another file", Inputs { conf: "include /tmp/x\n", ..inputs() }, reserved(1, "include")),
-        ("a reserved name in quotes", Inputs { conf: "maxmemory 1gb\n\"port\" 1\n", ..inputs() }, LineMalformed(2)),
+        ("another's address", Inputs { conf: "cluster-announce-ip 10.0.0.1\n", ..inputs() }, reserved(1, "cluster-announce-ip")),
+        ("a reserved name in quotes", Inputs { conf: "maxmemory 1gb\n\"port\" 1\n", ..inputs() }, LineMalformed(CONF, 2)),
         (
             "a password with a line",
             Inputs { replication: "a\nuser x", ..inputs() },

@@ -12,8 +12,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Largest sum of replies. What is asked for here has some 2 KiB.
-const REPLY_BYTES_MAX: usize = 64 << 10;
+/// Largest sum of replies. INFO has some 2 KiB; CLUSTER NODES of a thousand nodes, which is as large as clusters get, 200 KiB.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+/// First word of what an agent answers to every command while it holds the server's start back.
+pub(crate) const HELD: &str = "HELD";
 /// ROLE has lists in a list.
 const DEPTH_MAX: usize = 4;
 /// More elements than bytes can't come; this keeps a length that lies from reserving memory.
@@ -47,6 +49,8 @@ pub(crate) enum RespError {
     ConnectionLost(SocketAddr, io::Error),
     /// Bytes that aren't RESP2, or more than the limits.
     ReplyInvalid(SocketAddr, &'static str),
+    /// An agent answers that holds its server's start back, and says why.
+    Held(SocketAddr, String),
     /// The login was refused.
     LoginRefused(SocketAddr, String),
     /// Any other error reply.
@@ -60,6 +64,7 @@ impl fmt::Display for RespError {
             Self::ServerSilent(server) => write!(f, "no answer from {server} in time"),
             Self::ConnectionLost(server, error) => write!(f, "connection to {server} lost: {error}"),
             Self::ReplyInvalid(server, what) => write!(f, "{server} answers {what}; is it a Valkey server?"),
+            Self::Held(server, why) => write!(f, "the server at {server} isn't started yet: {why}"),
             Self::LoginRefused(server, text) => write!(f, "{server} refuses the login: {text}"),
             Self::CommandRefused(server, text) => write!(f, "{server} answers: {text}"),
         }
@@ -119,10 +124,35 @@ pub(crate) fn exchange(server: SocketAddr, commands: &[&[&str]], deadline: Insta
     }
 }
 
+/// Commands as an account, all sent at once. What each is answered, an error too, is the caller's to read.
+///
+/// # Errors
+/// As [`exchange`], and for a refused login. A server that has no more to say than the answer to the login is lost.
+pub(crate) fn ask_all(
+    server: SocketAddr,
+    user: &str,
+    password: &str,
+    commands: &[&[&str]],
+    deadline: Instant,
+) -> Result<Vec<Reply>, RespError> {
+    let login: &[&str] = &["AUTH", user, password];
+    let all: Vec<&[&str]> = [&[login], commands].concat();
+    let mut replies = exchange(server, &all, deadline)?.into_iter();
+    if let Some(Reply::Error(text)) = replies.next() {
+        return Err(match text.strip_prefix(HELD) {
+            Some(why) => RespError::Held(server, why.trim_start().to_owned()),
+            None => RespError::LoginRefused(server, text),
+        });
+    }
+    let replies: Vec<Reply> = replies.collect();
+    let lost = || RespError::ConnectionLost(server, ErrorKind::UnexpectedEof.into());
+    if replies.len() == commands.len() { Ok(replies) } else { Err(lost()) }
+}
+
 /// One command as an account.
 ///
 /// # Errors
-/// As [`exchange`], and for a refused login or command.
+/// As [`ask_all`], and for a refused command.
 pub(crate) fn ask(
     server: SocketAddr,
     user: &str,
@@ -130,17 +160,14 @@ pub(crate) fn ask(
     command: &[&str],
     deadline: Instant,
 ) -> Result<Reply, RespError> {
-    let mut replies = exchange(server, &[&["AUTH", user, password], command], deadline)?.into_iter();
-    if let Some(Reply::Error(text)) = replies.next() {
-        return Err(RespError::LoginRefused(server, text));
-    }
-    match replies.next() {
+    match ask_all(server, user, password, &[command], deadline)?.pop() {
         Some(Reply::Error(text)) => Err(RespError::CommandRefused(server, text)),
         Some(reply) => Ok(reply),
         None => Err(RespError::ConnectionLost(server, ErrorKind::UnexpectedEof.into())),
     }
 }
 
+/// The bytes of commands, one behind the other.
 fn encode(commands: &[&[&str]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for words in commands {

@@ -76,7 +76,16 @@ fn login_and_command_fail_apart() {
     let refused = |answer| ask(says(answer, true), "a", "b", &["ROLE"], soon()).unwrap_err();
     assert!(matches!(refused(b"-WRONGPASS no\r\n-NOAUTH no\r\n"), RespError::LoginRefused(_, text) if text == "WRONGPASS no"));
     assert!(matches!(refused(b"+OK\r\n-NOPERM no\r\n"), RespError::CommandRefused(_, text) if text == "NOPERM no"));
+    assert!(matches!(refused(b"-HELD it waits\r\n-HELD it waits\r\n"), RespError::Held(_, why) if why == "it waits"));
     assert_eq!(ask(says(b"+OK\r\n+PONG\r\n", true), "a", "b", &["PING"], soon()).unwrap(), Reply::Simple("PONG".to_owned()));
+}
+
+#[test]
+fn of_several_commands_each_has_its_answer() {
+    let ask_all = |answer| ask_all(says(answer, false), "a", "b", &[&["INFO"], &["ROLE"]], soon());
+    let both = ask_all(b"+OK\r\n-NOPERM no\r\n:1\r\n").unwrap();
+    assert_eq!(both, [Reply::Error("NOPERM no".to_owned()), Reply::Integer(1)]);
+    assert!(matches!(ask_all(b"+OK\r\n:1\r\n"), Err(RespError::ConnectionLost(..))));
 }
 
 #[test]
@@ -94,7 +103,7 @@ fn an_endless_answer_is_cut_off() {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        while stream.write_all(&[b'+'; 4096]).is_ok() {}
+        while stream.write_all(&[b'+'; 65536]).is_ok() {}
     });
     assert!(matches!(exchange(address, &[&["PING"]], soon()), Err(RespError::ReplyInvalid(..))));
 }

@@ -4,93 +4,22 @@
 
 mod support;
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread;
 
 use rustix::process::Signal;
+use support::writer::{Writer, lost};
 use support::{Client, LINES, Member, eventually, stderr};
 
 fn pair(line: &'static str) -> (Member, Member) {
     let primary = Member::new(line, "alone").start();
-    let replica = join(&primary);
+    let replica = primary.join();
     (primary, replica)
-}
-
-/// One more replica, synced, and its primary knows.
-fn join(primary: &Member) -> Member {
-    let replica = Member::new(primary.line, "named").start();
-    replica.follow(primary);
-    eventually("synced", || replica.ready());
-    let known = format!("ip={},port={},state=online,", replica.ip, replica.port);
-    eventually("acknowledged", || {
-        let info = primary.client().text(&["INFO", "replication"]);
-        info.lines().any(|line| line.contains(&known) && !line.contains("offset=0,"))
-    });
-    replica
 }
 
 #[track_caller]
 fn says(member: &Member, code: i32, text: &str) {
     let output = member.pre_stop("6000");
     assert!(output.status.code() == Some(code) && stderr(&output).contains(text), "{}: {}", member.line, stderr(&output));
-}
-
-/// Writes numbers, each to a key of its own, as fast as they are acknowledged; stays on its connection until an error.
-struct Writer {
-    stop: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicU64>,
-    thread: JoinHandle<Vec<u64>>,
-}
-
-impl Writer {
-    fn start(servers: Vec<SocketAddr>) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let acknowledged = Arc::new(AtomicU64::new(0));
-        let (stopped, count) = (stop.clone(), acknowledged.clone());
-        let thread = thread::spawn(move || {
-            let mut written = Vec::new();
-            let mut servers = servers.iter().cycle();
-            let mut client = Client::login(*servers.next().unwrap());
-            for number in 1.. {
-                if stopped.load(Ordering::Relaxed) {
-                    break;
-                }
-                let answer = client
-                    .as_mut()
-                    .map_err(|error| error.clone())
-                    .and_then(|client| client.call(&["SET", &format!("number:{number}"), &number.to_string()]));
-                match answer {
-                    Ok(_) => {
-                        written.push(number);
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Err(_) => client = Client::login(*servers.next().unwrap()),
-                }
-                // About 2000 a second: enough to be under way at each moment, and it leaves the cores to the servers.
-                thread::sleep(Duration::from_micros(400));
-            }
-            written
-        });
-        Self { stop, acknowledged, thread }
-    }
-
-    fn count(&self) -> u64 {
-        self.acknowledged.load(Ordering::Relaxed)
-    }
-
-    fn finish(self) -> Vec<u64> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
-    }
-}
-
-fn lost(written: &[u64], member: &Member) -> Vec<u64> {
-    let mut client = member.client();
-    let is_lost = |number: &&u64| client.call(&["GET", &format!("number:{number}")]) != Ok(number.to_string());
-    written.iter().filter(is_lost).copied().collect()
 }
 
 fn hand_over_under_writes(line: &'static str, times: usize) {
@@ -178,7 +107,7 @@ fn a_frozen_replica_leaves_the_primary_writable() {
 #[test]
 fn the_next_replica_is_asked_when_the_best_is_frozen() {
     let (primary, frozen) = pair("9.1");
-    let other = join(&primary);
+    let other = primary.join();
     // Right now both have acknowledged the same, and of equals the lower address is asked first: the frozen one.
     assert!(frozen.ip < other.ip);
     frozen.signal(Signal::STOP);
@@ -213,7 +142,7 @@ fn a_failover_that_runs_already_is_waited_for() {
 #[test]
 fn somebodys_forgotten_failover_is_taken_back() {
     let (primary, frozen) = pair("9.1");
-    let other = join(&primary);
+    let other = primary.join();
     frozen.signal(Signal::STOP);
     primary.client().text(&["SET", "key", "value"]);
     let (ip, port) = (frozen.ip.to_string(), frozen.port.to_string());

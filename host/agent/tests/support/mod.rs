@@ -4,6 +4,10 @@
 
 #![allow(dead_code, missing_docs)]
 
+pub(crate) mod cluster;
+pub(crate) mod sentinels;
+pub(crate) mod writer;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -18,12 +22,43 @@ use rustix::process::{Pid, Signal};
 /// The server lines that are supported.
 pub(crate) const LINES: [&str; 3] = ["9.1", "8.1", "7.2"];
 /// What each account logs in with. Long and unlike anything else: searches for them must not find something else.
-pub(crate) const ACCOUNTS: [(&str, &str, &str); 4] = [
+pub(crate) const ACCOUNTS: [(&str, &str, &str); 5] = [
     ("default", "default-Zq83\"x\\ #kUe7", "~* &* +@all"),
     ("replication", "replication-Vb52\"y\\ #mWq1", "resetkeys resetchannels -@all +psync +replconf +sync"),
-    ("probe", "probe-Hn19\"z\\ #pLx4", "resetkeys resetchannels -@all +ping +info"),
-    ("hook", "hook-Rt64\"w\\ #sGc8", "resetkeys resetchannels -@all +info +role +failover"),
+    ("probe", "probe-Hn19\"z\\ #pLx4", "resetkeys resetchannels -@all +ping +info +cluster|info"),
+    (
+        "hook",
+        "hook-Rt64\"w\\ #sGc8",
+        "resetkeys resetchannels -@all +info +role +failover +cluster|failover +cluster|nodes +client|pause +client|unpause",
+    ),
+    (
+        "sentinel",
+        "sentinel-Jd27\"v\\ #tMb3",
+        "resetkeys resetchannels -@all +ping +info +publish +subscribe +multi +exec +slaveof +client|setname +client|kill \
+         +config|rewrite &__sentinel__:hello",
+    ),
 ];
+/// The rules that a Sentinel has instead.
+const AT_SENTINELS: [(&str, &str); 4] = [
+    ("default", "resetkeys allchannels +@all"),
+    ("probe", "resetkeys resetchannels -@all +ping"),
+    ("hook", "resetkeys resetchannels -@all +sentinel|failover"),
+    (
+        "sentinel",
+        "resetkeys resetchannels -@all +ping +publish +client|setname +sentinel|is-master-down-by-addr &__sentinel__:hello",
+    ),
+];
+
+fn user_lines(mode: &str) -> String {
+    let rules = |name: &str, rules: &'static str| match mode {
+        "sentinel" => AT_SENTINELS.iter().find(|(there, _)| *there == name).map(|(_, rules)| *rules),
+        _ => Some(rules),
+    };
+    let lines = ACCOUNTS
+        .iter()
+        .filter_map(|(name, password, usual)| Some(format!("user {name} on #{} {}\n", sha256(password), rules(name, usual)?)));
+    lines.collect()
+}
 
 pub(crate) fn password(account: &str) -> &'static str {
     ACCOUNTS.iter().find(|(name, ..)| *name == account).map(|(_, password, _)| *password).unwrap()
@@ -55,6 +90,10 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// What the tests of data servers start with.
+const CONF: &str =
+    "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\ntcp-keepalive 5\nsave \"\"\nenable-debug-command no\n";
+
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 fn address(number: u8) -> IpAddr {
@@ -63,6 +102,10 @@ fn address(number: u8) -> IpAddr {
 }
 
 pub(crate) struct Member {
+    /// As `--mode` of `serve` and the probes.
+    pub(crate) mode: &'static str,
+    /// As `--mode` of the hook.
+    pub(crate) hook_mode: &'static str,
     pub(crate) line: &'static str,
     pub(crate) ip: IpAddr,
     pub(crate) port: u16,
@@ -78,27 +121,28 @@ impl Member {
     }
 
     pub(crate) fn at(line: &'static str, start: &str, ip: IpAddr, port: u16) -> Self {
+        let member = Self::with_folders("data", line, ip, port);
+        member.write("conf/valkey.conf", CONF);
+        member.write("conf/start", start);
+        member.write("conf/ending", "no");
+        member
+    }
+
+    /// A member whose folders have its accounts, and no configuration yet.
+    fn with_folders(mode: &'static str, line: &'static str, ip: IpAddr, port: u16) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("vko-agent-{}-{number}", std::process::id()));
-        let member = Self { line, ip, port, folder, child: None };
+        let member = Self { mode, hook_mode: mode, line, ip, port, folder, child: None };
         for name in ["conf", "accounts", "data", "run"] {
             fs::create_dir_all(member.folder.join(name)).unwrap();
         }
-        let conf = format!(
-            "bind-source-addr {ip}\nrepl-diskless-sync-delay 0\nrepl-ping-replica-period 1\ntcp-keepalive 5\nsave \"\"\n\
-             enable-debug-command no\n"
-        );
-        member.write("conf/valkey.conf", &conf);
-        member.write("conf/start", start);
-        member.write("conf/ending", "no");
-        let mut users = String::new();
-        for (name, password, rules) in ACCOUNTS {
-            users += &format!("user {name} on #{} {rules}\n", sha256(password));
-            member.write(&format!("accounts/{name}"), password);
+        for (name, password, _) in ACCOUNTS {
+            // What no pod mounts: the default account's password.
+            if name != "default" {
+                member.write(&format!("accounts/{name}"), password);
+            }
         }
-        // What no pod mounts: the default account's password.
-        fs::remove_file(member.folder.join("accounts/default")).unwrap();
-        member.write("accounts/users.acl", &users);
+        member.write("accounts/users.acl", &user_lines(mode));
         member
     }
 
@@ -121,10 +165,18 @@ impl Member {
         command
             .args(["serve", "--server", server.to_str().unwrap(), "--conf", &self.path("conf")])
             .args(["--accounts", &self.path("accounts"), "--data", &self.path("data")])
-            .args(["--ip", &self.ip.to_string(), "--port", &self.port.to_string()])
+            .args(["--ip", &self.ip.to_string(), "--port", &self.port.to_string(), "--mode", self.mode])
             .env("SERVE_MARK", "must not get through")
             .env("LC_ALL", "no_SUCH.locale");
+        if self.mode == "sentinel" {
+            command.args(["--identity", &self.identity()]);
+        }
         command
+    }
+
+    /// What a Sentinel's id is made of.
+    pub(crate) fn identity(&self) -> String {
+        format!("uid.{}", self.ip)
     }
 
     pub(crate) fn start(mut self) -> Self {
@@ -134,23 +186,50 @@ impl Member {
 
     /// Starts and waits until it serves.
     pub(crate) fn start_again(&mut self) {
-        self.start_again_loading();
-        eventually("the server serves", || {
-            Client::login(self.address()).and_then(|mut client| client.call(&["EXISTS", "key"])).is_ok()
+        let question: &[&str] = if self.mode == "data" { &["EXISTS", "key"] } else { &["PING"] };
+        self.start_until("the server serves", |server| {
+            Client::login(server).and_then(|mut client| client.call(question)).is_ok()
         });
     }
 
     /// Starts and waits for the first answer, which may be that it loads.
     pub(crate) fn start_again_loading(&mut self) {
+        self.start_until("the server answers", |server| Client::login(server).is_ok());
+    }
+
+    /// Starts and waits until the agent says that it holds the start back.
+    pub(crate) fn start_again_held(&mut self) {
+        self.start_until("held", |server| {
+            Client::login(server).is_err_and(|error| error.starts_with("HELD node") || error.starts_with("HELD a replica"))
+        });
+    }
+
+    fn start_until(&mut self, what: &str, holds: impl Fn(SocketAddr) -> bool) {
         let log = File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
         let mut command = self.serve(&server_binary(self.line));
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap());
-        eventually("the server answers", || {
+        eventually(what, || {
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "the server ended: {}", fs::read_to_string(self.folder.join("log")).unwrap());
-            Client::login(self.address()).is_ok()
+            assert!(ended.is_none(), "the server ended: {}", self.log());
+            holds(self.address())
         });
+    }
+
+    /// What agent and server wrote.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    /// Waits for the process to end by itself; its code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        let mut child = self.child.take().unwrap();
+        let mut status = None;
+        eventually("the process ends", || {
+            status = child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -187,6 +266,37 @@ impl Member {
         assert_eq!(ok, "OK");
     }
 
+    /// One more replica, synced, and its primary knows.
+    pub(crate) fn join(&self) -> Self {
+        let replica = Self::new(self.line, "named").start();
+        replica.follow(self);
+        eventually("synced", || replica.ready());
+        self.wait_acknowledged(&replica);
+        replica
+    }
+
+    /// Waits until this primary has a replica's acknowledgement.
+    pub(crate) fn wait_acknowledged(&self, replica: &Self) {
+        eventually("acknowledged", || self.acknowledged(replica).is_some_and(|offset| offset > 0));
+    }
+
+    /// Waits until a replica has acknowledged all that was written so far.
+    pub(crate) fn wait_acknowledged_all(&self, replica: &Self) {
+        let end: u64 = self.info("master_repl_offset").parse().unwrap();
+        eventually("all acknowledged", || self.acknowledged(replica).is_some_and(|offset| offset >= end));
+    }
+
+    fn acknowledged(&self, replica: &Self) -> Option<u64> {
+        let known = format!("ip={},port={},state=online,", replica.ip, replica.port);
+        let info = self.client().text(&["INFO", "replication"]);
+        let line = info.lines().find(|line| line.contains(&known))?;
+        line.split(',').find_map(|part| part.strip_prefix("offset=")?.parse().ok())
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.child.is_some()
+    }
+
     pub(crate) fn probe(&self, kind: &str) -> Output {
         agent(&[
             "probe",
@@ -201,6 +311,8 @@ impl Member {
             &self.path("run"),
             "--timeout-ms",
             "2000",
+            "--mode",
+            self.mode,
         ])
     }
 
@@ -222,6 +334,8 @@ impl Member {
             &self.port.to_string(),
             "--grace-ms",
             grace_ms,
+            "--mode",
+            self.hook_mode,
         ])
     }
 }

@@ -1,0 +1,244 @@
+//! A hand-over by Sentinels that loses nothing.
+//!
+//! # Guarantees
+//! - No acknowledged write is lost. A plain SENTINEL FAILOVER leaves the old primary taking writes for some 11 s, all of them lost: so
+//!   writes are held back here before it is ordered, and every replica that the Sentinels could choose has all of them.
+//! - If nobody takes over, writes go on. If somebody does, they stay held back: the server stops next, and whatever keeps it running,
+//!   the Sentinels make it a replica before the pause is over.
+//!
+//! # Assumptions
+//! - Which replica they choose is the Sentinels' matter; they know offsets only as of their last look, up to 10 s old. So all replicas
+//!   count, and one that isn't synced is a reason not to ask.
+//! - The account `hook` is known to the Sentinels, with the same password.
+//!
+//! # Flow
+//! 1. CLIENT PAUSE (writes, short), then wait until every replica says by itself that it has all.
+//! 2. CLIENT PAUSE again, for longer than the Sentinels need for all of it.
+//! 3. SENTINEL FAILOVER at the first Sentinel that takes it.
+//! 4. Wait until one replica says, on a new connection, that it is the primary. Else CLIENT UNPAUSE.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::attempt::{LOOK_EVERY, Server};
+use crate::files;
+use crate::handover::{self, View};
+use crate::info;
+use crate::resp::{Reply, RespError};
+
+/// The file that says whom to ask.
+const FILE: &str = "sentinels";
+/// What Sentinels call the primary, where the file doesn't say.
+const MONITOR: &str = "mymaster";
+/// Sentinels that are asked, at most: there are seldom more than five, and a name may stand for many addresses.
+const SENTINELS_MAX: usize = 16;
+/// How long writes are held back while replicas catch up; the pause ends by itself if we are killed.
+const CATCH_UP: Duration = Duration::from_secs(2);
+/// How long writes are held back while the Sentinels act: a promotion takes 0.2 s, and until this server is made a replica 11 to 12 s.
+const ACT_PAUSE_MS: &str = "15000";
+
+/// Whom to ask, and by what name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sentinels {
+    monitor: String,
+    /// Host (an address or a name) and port.
+    hosts: Vec<(String, u16)>,
+}
+
+/// Why the Sentinels didn't move the role.
+#[derive(Debug)]
+pub(crate) enum SentinelsError {
+    /// The file isn't there or not readable.
+    File(files::FileError),
+    /// A line that is neither `HOST PORT` nor `monitor NAME`. Lines count from 1.
+    LineMalformed(usize),
+    /// A replica that they could choose isn't synced; its address if it is known.
+    ReplicaBehind(Option<SocketAddr>),
+    /// The server here refused to hold writes back, or doesn't say how far it is.
+    NotPaused(RespError),
+    /// No host of the file has an address, or none was there to ask.
+    NobodyToAsk,
+    /// All refused or didn't answer; the last one.
+    Refused(RespError),
+    /// It was ordered, and no replica became the primary.
+    NobodyPromoted,
+}
+
+impl fmt::Display for SentinelsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::LineMalformed(line) => write!(f, "{FILE}:{line}: must be 'HOST PORT' or 'monitor NAME'"),
+            Self::ReplicaBehind(Some(replica)) => {
+                write!(f, "{replica} isn't synced and the Sentinels could choose it; writes go on")
+            }
+            Self::ReplicaBehind(None) => f.write_str("a replica isn't synced and the Sentinels could choose it; writes go on"),
+            Self::NotPaused(error) => write!(f, "writes can't be held back: {error}"),
+            Self::NobodyToAsk => f.write_str("no Sentinel has an address"),
+            Self::Refused(error) => write!(f, "no Sentinel took the order: {error}"),
+            Self::NobodyPromoted => f.write_str("the Sentinels took the order and promoted nobody; writes go on"),
+        }
+    }
+}
+
+impl Sentinels {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It isn't there, or a line is wrong.
+    pub(crate) fn read(conf: &Path) -> Result<Self, SentinelsError> {
+        Self::parse(&files::text(conf, FILE).map_err(SentinelsError::File)?)
+    }
+
+    fn parse(text: &str) -> Result<Self, SentinelsError> {
+        let mut sentinels = Self { monitor: MONITOR.to_owned(), hosts: Vec::new() };
+        for (index, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [] => {}
+                ["monitor", name] => sentinels.monitor = (*name).to_owned(),
+                [host, port] => {
+                    let port = port.parse().map_err(|_| SentinelsError::LineMalformed(index + 1))?;
+                    sentinels.hosts.push(((*host).to_owned(), port));
+                }
+                _ => return Err(SentinelsError::LineMalformed(index + 1)),
+            }
+        }
+        Ok(sentinels)
+    }
+
+    /// All of it. Says who took over.
+    ///
+    /// # Errors
+    /// Nobody did, and writes go on.
+    pub(crate) fn hand_over(&self, server: &Server, view: &View, time: Duration) -> Result<SocketAddr, SentinelsError> {
+        let replicas = able(view)?;
+        // Before writes are held back: a name may take its time.
+        let sentinels = self.addresses();
+        if sentinels.is_empty() {
+            return Err(SentinelsError::NobodyToAsk);
+        }
+        let done = hold_writes(server, &replicas)
+            .and_then(|()| self.order(server, &sentinels))
+            .and_then(|()| promoted(server, &replicas, Instant::now() + time).ok_or(SentinelsError::NobodyPromoted));
+        if done.is_err() {
+            // A server that doesn't answer lets writes go on when the pause is over.
+            let _ = server.ask(server.address, &["CLIENT", "UNPAUSE"]);
+        }
+        done
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let found = self.hosts.iter().filter_map(|(host, port)| (host.as_str(), *port).to_socket_addrs().ok());
+        let mut addresses: Vec<SocketAddr> = found.flatten().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses.truncate(SENTINELS_MAX);
+        addresses
+    }
+
+    /// The first that takes it. Two would begin two failovers; so after silence nobody else is asked.
+    fn order(&self, server: &Server, sentinels: &[SocketAddr]) -> Result<(), SentinelsError> {
+        let mut last = SentinelsError::NobodyToAsk;
+        for sentinel in sentinels {
+            match server.ask(*sentinel, &["SENTINEL", "FAILOVER", &self.monitor]) {
+                Ok(_) | Err(RespError::ServerSilent(_) | RespError::ConnectionLost(..)) => return Ok(()),
+                // Another's is under way: what it leads to is what we wait for.
+                Err(RespError::CommandRefused(_, text)) if text.starts_with("INPROG") => return Ok(()),
+                Err(error) => last = SentinelsError::Refused(error),
+            }
+        }
+        Err(last)
+    }
+}
+
+/// The replicas' addresses, if every one of them could take over.
+fn able(view: &View) -> Result<Vec<SocketAddr>, SentinelsError> {
+    let address = |replica: &info::Attached| match replica.address {
+        Some(address) if handover::able(replica) => Ok(address),
+        other => Err(SentinelsError::ReplicaBehind(other)),
+    };
+    view.replicas.iter().map(address).collect()
+}
+
+/// Holds writes back until every replica has all of them.
+fn hold_writes(server: &Server, replicas: &[SocketAddr]) -> Result<(), SentinelsError> {
+    let pause = |ms: &str| server.ask(server.address, &["CLIENT", "PAUSE", ms, "WRITE"]).map_err(SentinelsError::NotPaused);
+    pause(&CATCH_UP.as_millis().to_string())?;
+    let until = Instant::now() + CATCH_UP;
+    let end = offset(server, server.address, "master_repl_offset").map_err(SentinelsError::NotPaused)?;
+    for replica in replicas {
+        while offset(server, *replica, "slave_repl_offset").is_ok_and(|offset| offset < end) && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+        if !offset(server, *replica, "slave_repl_offset").is_ok_and(|offset| offset >= end) {
+            return Err(SentinelsError::ReplicaBehind(Some(*replica)));
+        }
+    }
+    pause(ACT_PAUSE_MS)?;
+    // Had the first pause run out before the second began, writes could have come between.
+    if Instant::now() < until { Ok(()) } else { Err(SentinelsError::ReplicaBehind(replicas.last().copied())) }
+}
+
+/// Who says that it is the primary.
+fn promoted(server: &Server, replicas: &[SocketAddr], until: Instant) -> Option<SocketAddr> {
+    loop {
+        if let Some(primary) = replicas.iter().find(|replica| server.is_primary(**replica)) {
+            return Some(*primary);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn offset(server: &Server, of: SocketAddr, name: &str) -> Result<u64, RespError> {
+    let invalid = || RespError::ReplyInvalid(of, "no offset to INFO replication");
+    match server.ask(of, &["INFO", "replication"])? {
+        Reply::Text(info) => info::field(&info, name).and_then(|value| value.parse().ok()).ok_or_else(invalid),
+        _ => Err(invalid()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+    use crate::handover::Role;
+    use crate::info::Attached;
+
+    #[test]
+    fn the_file_names_hosts_and_the_monitor() {
+        let hosts = |list: &[(&str, u16)]| list.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect::<Vec<_>>();
+        let read = Sentinels::parse("rfs-a.ns.svc 26379\n").unwrap();
+        assert_eq!(read, Sentinels { monitor: "mymaster".to_owned(), hosts: hosts(&[("rfs-a.ns.svc", 26379)]) });
+        let read = Sentinels::parse("monitor ns.a\n\n10.0.0.1 26379\nfd00::1 26380\n").unwrap();
+        assert_eq!(read, Sentinels { monitor: "ns.a".to_owned(), hosts: hosts(&[("10.0.0.1", 26379), ("fd00::1", 26380)]) });
+        assert_eq!(read.addresses(), ["10.0.0.1:26379".parse().unwrap(), "[fd00::1]:26380".parse().unwrap()]);
+        for (text, line) in [("a", 1), ("a 1\nb x", 2), ("a 1 2", 1), ("a 70000", 1)] {
+            assert!(matches!(Sentinels::parse(text), Err(SentinelsError::LineMalformed(at)) if at == line), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_replica_that_cant_take_over_is_enough() {
+        let at = |last: u8| Some(SocketAddr::from(([10, 0, 0, last], 6379)));
+        let good = |last| Attached { address: at(last), online: true, offset: 5, lag_seconds: 0 };
+        let view = |replicas| View { role: Role::Primary, failover: false, replicas };
+        assert_eq!(able(&view(vec![good(1), good(2)])).unwrap(), [at(1).unwrap(), at(2).unwrap()]);
+        for bad in [
+            Attached { online: false, ..good(3) },
+            Attached { offset: 0, ..good(3) },
+            Attached { lag_seconds: 2, ..good(3) },
+            Attached { address: None, ..good(3) },
+        ] {
+            let address = bad.address;
+            let error = able(&view(vec![good(1), bad])).unwrap_err();
+            assert!(matches!(error, SentinelsError::ReplicaBehind(of) if of == address), "{error}");
+        }
+    }
+}
