@@ -164,8 +164,9 @@ pub(crate) fn not_found() -> (StatusCode, String) {
 fn health_page<W: World>(world: Arc<W>) -> Answer {
     Arc::new(move |path| match path {
         "/healthz" => (StatusCode::OK, "ok\n".into()),
-        "/readyz" => match [Kind::Valkey, Kind::Failover, Kind::Pod, Kind::Secret]
+        "/readyz" => match Kind::INSTANCES
             .into_iter()
+            .chain([Kind::Pod, Kind::Secret])
             .find(|kind| Kube::cache_age(&*world, *kind).is_none())
         {
             None => (StatusCode::OK, "ok\n".into()),
