@@ -181,6 +181,11 @@ impl Object {
         self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
+    /// `kind`, if it is on the list.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::from_name(self.text("/kind"))
+    }
+
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         self.text("/metadata/name")

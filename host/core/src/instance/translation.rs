@@ -16,22 +16,7 @@ use crate::diff::differs;
 use crate::object::{Kind, Object, ObjectId};
 use crate::world::{ApiError, World};
 
-/// Why the newest spec isn't in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) reason: String,
-    pub(super) message: String,
-}
-
 impl<W: World> Instance<W> {
-    pub(super) fn topology_id(&self) -> ObjectId {
-        ObjectId::new(Kind::Failover, &self.key.namespace, &self.key.name)
-    }
-
-    pub(super) fn valkey_id(&self) -> ObjectId {
-        ObjectId::new(Kind::Valkey, &self.key.namespace, &self.key.name)
-    }
-
     /// Brings the topology object to what the Valkey says.
     ///
     /// # Errors
