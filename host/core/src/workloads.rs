@@ -1,6 +1,7 @@
 //! Which workloads an instance has, by their names. A name is all that a pod or claim shows of it once the StatefulSet is gone.
 
 use vko_api::names;
+use vko_wit::observation::Instance;
 use vko_wit::planning::Purpose;
 
 use crate::object::Kind;
@@ -17,6 +18,11 @@ pub fn purpose(topology: Kind, instance: &str, workload: &str) -> Option<Purpose
         Kind::Failover | Kind::Sentinel if workload == names::sentinel_workload(instance) => Some(Purpose::Sentinel),
         _ => None,
     }
+}
+
+/// Whether a pod of that workload holds data.
+pub fn is_data(instance: &Instance, workload: &str) -> bool {
+    Kind::from_name(&instance.kind).and_then(|kind| purpose(kind, &instance.name, workload)) == Some(Purpose::Data)
 }
 
 /// The workload that every instance of that kind has.

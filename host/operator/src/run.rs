@@ -70,6 +70,7 @@ async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, req
         cluster_domain: options.cluster_domain.clone(),
         operator_namespace: options.pod_namespace.clone(),
         identity: lease.identity.clone(),
+        probe_interval: Duration::from_millis(options.probe_interval_ms),
     };
     let engine = Arc::new(Engine::new()?);
     let compiling = engine.clone();

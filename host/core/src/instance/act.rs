@@ -27,6 +27,7 @@ use crate::world::{ApiError, World};
 /// What one look has seen and made before it executes.
 pub(super) struct Seen<'a, W> {
     pub(super) site: &'a Arc<Site<W>>,
+    pub(super) kind: Kind,
     pub(super) topology: &'a Topology,
     pub(super) observed: &'a Arc<Observed>,
     pub(super) accounts: &'a Accounts,
@@ -37,7 +38,7 @@ pub(super) struct Seen<'a, W> {
 impl<W: World> Instance<W> {
     /// EXECUTE. Returns whether mounted files of running pods are still being refreshed.
     pub(super) async fn execute(&mut self, seen: &Seen<'_, W>, plan: &Plan, tracks: &[Track], host: &mut HostFacts) -> bool {
-        let Seen { site, topology, observed, accounts, pods, person } = *seen;
+        let Seen { site, kind, topology, observed, accounts, pods, person } = *seen;
         let (namespace, instance) = (&self.key.namespace, &self.key.name);
         if !self.shared.lease.is_leader() {
             return true;
@@ -46,7 +47,7 @@ impl<W: World> Instance<W> {
         if let Err(error) = labels::apply(site, namespace, &changes).await {
             tracing::warn!(namespace, instance, %error, "labels not applied");
         }
-        match self.rendered(topology, observed, plan, accounts) {
+        match self.rendered(kind, topology, observed, plan, accounts) {
             Ok(objects) => {
                 let applied = desired::apply(&*self.shared.world, topology, &objects).await;
                 if let Some((id, error)) = applied.failed.first() {
@@ -56,7 +57,7 @@ impl<W: World> Instance<W> {
             Err((reason, message)) => host.problem = Some((reason, message)),
         }
         // A pod that can't be told now is told at the next look; nothing else waits for it.
-        let unsettled = self.refresh_mounts(topology.kind, pods).await.unwrap_or_else(|error| {
+        let unsettled = self.refresh_mounts(kind, pods).await.unwrap_or_else(|error| {
             tracing::warn!(namespace, instance, %error, "mounted files not refreshed");
             true
         });
@@ -70,6 +71,7 @@ impl<W: World> Instance<W> {
 
     fn rendered(
         &self,
+        kind: Kind,
         topology: &Topology,
         observed: &Observed,
         plan: &Plan,
@@ -92,7 +94,7 @@ impl<W: World> Instance<W> {
         let line = line(topology).map_err(|error| ("VersionUnknown".to_owned(), error))?;
         let users_acl = accounts.users_acl(line, open).map_err(|error| (error.reason().to_owned(), error.to_string()))?;
         let inputs = render::Inputs { conf: &conf, users_acl: &users_acl, start, ending: false };
-        let sets = self.stateful_sets(topology.kind);
+        let sets = self.stateful_sets(kind);
         // Nothing has run yet: a template that can't run (an agent image that is gone, say) must not stay in force.
         let live = Live { stateful_set: sets.values().next(), roll_out: observed.ledger.formed == Some(false) };
         render::render(topology, &desired, &inputs, &self.shared.settings, live)

@@ -38,7 +38,6 @@ impl<W: World> Instance<W> {
 
     pub(super) fn render_topology(&self, Named { id, object: topology }: &Named) -> Topology {
         Topology {
-            kind: id.kind,
             namespace: self.key.namespace.clone(),
             name: self.key.name.clone(),
             uid: topology.uid().into(),

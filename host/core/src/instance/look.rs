@@ -138,7 +138,7 @@ impl<W: World> Instance<W> {
         let accounts = Accounts::ensure(&*self.shared.world, &rendered).await;
         let mut host = HostFacts::default();
         match &accounts {
-            Ok(accounts) => self.follow(&site, &rendered, &pods, accounts),
+            Ok(accounts) => self.follow(&site, &pods, accounts),
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
         // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.
@@ -162,7 +162,7 @@ impl<W: World> Instance<W> {
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
-            let seen = Seen { site: &site, topology: &rendered, observed: &observed, accounts, pods: &pods, person };
+            let seen = Seen { site: &site, kind: named.id.kind, topology: &rendered, observed: &observed, accounts, pods: &pods, person };
             unsettled = self.execute(&seen, plan, &decision.guarded.tracks, &mut host).await;
         }
         host.policy_problem = self.policy_problem();

@@ -13,7 +13,6 @@ use super::topology::Named;
 use crate::accounts::Accounts;
 use crate::ledger::Ledger;
 use crate::object::{Kind, Object};
-use crate::render::Topology;
 use crate::site::Site;
 use crate::store::Store;
 use crate::world::{ApiError, World};
@@ -67,8 +66,7 @@ impl<W: World> Instance<W> {
     }
 
     /// Probes of exactly the servers that there are now.
-    pub(super) fn follow(&mut self, site: &Site<W>, topology: &Topology, pods: &[Object], accounts: &Accounts) {
-        let _ = topology;
+    pub(super) fn follow(&mut self, site: &Site<W>, pods: &[Object], accounts: &Accounts) {
         let targets = targets(pods, &accounts.operator());
         self.probes.follow(targets.values().map(|(_, target)| target.clone()).collect());
         site.set_targets(targets);
