@@ -16,9 +16,7 @@ mod cluster;
 use std::collections::BTreeMap;
 
 use vko_wit::common::Architecture;
-use vko_wit::observation::{
-    ContainerState, LastPrimary, NodeState, Observed, Pod, Reach, Role, Sentinel, ServerFacts, Upstream,
-};
+use vko_wit::observation::{ContainerState, LastPrimary, NodeState, Observed, Pod, Reach, Role, Sentinel, ServerFacts, Upstream};
 
 use crate::ledger::{Ledger, Member};
 use crate::object::Kind;

@@ -24,8 +24,8 @@ use super::topology::{Named, kind_of};
 use super::{Instance, Next};
 use crate::ledger::Ledger;
 use crate::object::{Kind, Object, ObjectId};
-use crate::world::{ApiError, Delete, World};
 use crate::refresh;
+use crate::world::{ApiError, Delete, World};
 
 /// How long the kubelet gets to refresh the mounts before the pods are stopped. Too short costs hand-overs that serve nobody, no data.
 const TOLD_MS: u64 = 1_500;
@@ -73,7 +73,11 @@ impl<W: World> Instance<W> {
     }
 
     /// Ends the instance, a step further at each look.
-    pub(super) async fn end(&mut self, valkey: Option<&Object>, Named { id, object: topology }: &Named) -> Result<Next, ApiError> {
+    pub(super) async fn end(
+        &mut self,
+        valkey: Option<&Object>,
+        Named { id, object: topology }: &Named,
+    ) -> Result<Next, ApiError> {
         self.tracks = crate::execute::tracks::Tracks::default();
         self.probes.follow(Vec::new());
         if !self.tell_hooks(id.kind).await? {

@@ -12,8 +12,8 @@ use crate::adopt::{Setting, lesson};
 use crate::object::{Kind, Object};
 use crate::observe::{Inputs, observe};
 use crate::site::Site;
-use crate::world::World;
 use crate::workloads;
+use crate::world::World;
 
 /// What a pod's template is, by the stamps of the StatefulSet in force.
 fn template_state(pod: &Object, set: &Object) -> TemplateState {

@@ -91,7 +91,8 @@ impl<W: World> Instance<W> {
     /// Sentinels that stand alone: the object is the person's and the topology object in one.
     async fn look_at_sentinels(&mut self, valkey: Option<&Object>, sentinel: &Named) -> Result<Next, LookError> {
         if let Some(valkey) = valkey.filter(|valkey| !valkey.deleting()) {
-            let message = format!("the Sentinel {} stands alone and has this name; choose another one, or delete it", self.key.name);
+            let message =
+                format!("the Sentinel {} stands alone and has this name; choose another one, or delete it", self.key.name);
             self.report_valkey(valkey, None, Some(&Refused { reason: "TopologyForeign".into(), message })).await?;
         }
         if sentinel.object.deleting() {
@@ -162,7 +163,15 @@ impl<W: World> Instance<W> {
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
-            let seen = Seen { site: &site, kind: named.id.kind, topology: &rendered, observed: &observed, accounts, pods: &pods, person };
+            let seen = Seen {
+                site: &site,
+                kind: named.id.kind,
+                topology: &rendered,
+                observed: &observed,
+                accounts,
+                pods: &pods,
+                person,
+            };
             unsettled = self.execute(&seen, plan, &decision.guarded.tracks, &mut host).await;
         }
         host.policy_problem = self.policy_problem();

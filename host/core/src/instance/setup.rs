@@ -15,8 +15,8 @@ use crate::ledger::Ledger;
 use crate::object::{Kind, Object};
 use crate::site::Site;
 use crate::store::Store;
-use crate::world::{ApiError, World};
 use crate::workloads;
+use crate::world::{ApiError, World};
 
 impl<W: World> Instance<W> {
     /// The shared parts, made anew for a new topology object.
@@ -55,7 +55,8 @@ impl<W: World> Instance<W> {
     /// many shards there were nobody knows.
     async fn nothing_there(&self, topology: Kind) -> Result<bool, ApiError> {
         let world = &self.shared.world;
-        let known = [Kind::PersistentVolumeClaim, Kind::Pod, Kind::StatefulSet].iter().all(|kind| world.cache_age(*kind).is_some());
+        let known =
+            [Kind::PersistentVolumeClaim, Kind::Pod, Kind::StatefulSet].iter().all(|kind| world.cache_age(*kind).is_some());
         let cached = self.stateful_sets(topology);
         if !known || !cached.is_empty() || !self.claims(topology).is_empty() || !self.pods(topology).is_empty() {
             return Ok(false);

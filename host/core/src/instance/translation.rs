@@ -70,7 +70,8 @@ impl<W: World> Instance<W> {
     fn other_kind(&self, valkey: &Object, live: &Named) -> Refused {
         let (kind, name) = (live.id.kind.name(), &self.key.name);
         if is_foreign(&live.object, valkey) {
-            let message = format!("the {kind} {name} of something else, or of a former Valkey, has this name; it has to be gone first");
+            let message =
+                format!("the {kind} {name} of something else, or of a former Valkey, has this name; it has to be gone first");
             return Refused { reason: "TopologyForeign".into(), message };
         }
         let message = format!("spec.arch was changed, which is refused: {name} is served by a {kind}; set it back");
