@@ -1,26 +1,33 @@
-//! The CRDs as they are installed: what the derives give, made smaller and bounded.
+//! The CRDs as they are installed: what the derives give, made smaller and bounded, with the rules.
 //!
 //! 1. Nothing is nullable: `null` says the same as absence, and CEL's `has` would tell them apart.
 //! 2. Embedded Kubernetes types lose their descriptions (57 kB to 11 kB): every tool that shows them has them already, and client-side
 //!    apply can annotate 256 KiB only.
 //! 3. What the Kubernetes types leave unbounded gets a bound, so that the API server can price the rules. The status has none: the
 //!    operator alone writes it, and a bound there could only keep the truth out.
+//! 4. Rules are on what people write: Valkey, Sentinel, User. The rest is the operator's own.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 use kube::CustomResourceExt;
 
-use crate::{Failover, Valkey};
+use crate::{Cluster, Failover, Sentinel, User, Valkey, rules};
 
 /// Fields whose schema is a Kubernetes type.
-const EMBEDDED: [&str; 7] = [
+const EMBEDDED: [&str; 13] = [
     "spec.resources",
     "spec.customAffinity",
+    "spec.CustomAffinity",
     "spec.affinity",
     "spec.tolerations",
     "spec.securityContext",
     "spec.imagePullSecrets",
+    "spec.sentinel.resources",
+    "spec.sentinel.affinity",
+    "spec.sentinel.tolerations",
+    "spec.sentinel.securityContext",
+    "spec.sentinel.imagePullSecrets",
     "status.conditions",
 ];
 
@@ -34,9 +41,47 @@ const KEYS_MAX: i64 = 32;
 /// Most resources in `limits` and `requests`: three names are served, and rules look at each.
 const RESOURCES_MAX: i64 = 8;
 
-/// Both CRDs.
+/// All CRDs.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    [Valkey::crd(), Failover::crd()].map(finished).into()
+    vec![
+        with(finished(Valkey::crd()), valkey()),
+        with(finished(Sentinel::crd()), sentinel()),
+        with(finished(User::crd()), user()),
+        finished(Cluster::crd()),
+        finished(Failover::crd()),
+    ]
+}
+
+/// Rules, each with the place in the schema that it is about.
+type Placed = Vec<(&'static str, ValidationRule)>;
+
+fn valkey() -> Placed {
+    let rows = rules::valkey().into_iter().filter(|rule| !rule.cel.is_empty()).map(|rule| (rule.at, rule.validation()));
+    let changes = rules::transitions::valkey().into_iter().map(|change| ("spec", change.validation()));
+    rows.chain(changes).chain(rules::valkey_names().into_iter().map(|rule| ("", rule))).collect()
+}
+
+fn sentinel() -> Placed {
+    let rows = rules::sentinel().into_iter().filter(|rule| !rule.cel.is_empty()).map(|rule| (rule.at, rule.validation()));
+    let changes = rules::transitions::sentinel().into_iter().map(|change| ("spec", change.validation()));
+    rows.chain(changes).chain(rules::sentinel_names().into_iter().map(|rule| ("", rule))).collect()
+}
+
+fn user() -> Placed {
+    vec![("spec", rules::users_unserved())]
+}
+
+/// Puts rules where they belong. The tests count what arrived.
+fn with(mut crd: CustomResourceDefinition, rules: Placed) -> CustomResourceDefinition {
+    let root = crd.spec.versions.iter_mut().find_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut());
+    let Some(root) = root else { return crd };
+    for (at, rule) in rules {
+        let place = if at.is_empty() { Some(&mut *root) } else { descend(root, at) };
+        if let Some(place) = place {
+            place.x_kubernetes_validations.get_or_insert_default().push(rule);
+        }
+    }
+    crd
 }
 
 fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
@@ -54,7 +99,12 @@ fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
                 embedded.description = description;
             }
         }
-        for list in ["spec.resources.limits", "spec.resources.requests"] {
+        for list in [
+            "spec.resources.limits",
+            "spec.resources.requests",
+            "spec.sentinel.resources.limits",
+            "spec.sentinel.resources.requests",
+        ] {
             if let Some(list) = descend(root, list) {
                 list.max_properties = Some(RESOURCES_MAX);
             }

@@ -1,17 +1,18 @@
 //! Failover: the topology object of the failover and replica architectures. Generated from a Valkey, everything resolved; edits are
-//! reverted. Nothing in it has a default: what the operator applies is what the API server stores.
+//! reverted.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, LocalObjectReference, PodSecurityContext, ResourceRequirements, Toleration};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use crate::schema;
+use crate::sentinel::SentinelSettings;
 use crate::status::FailoverStatus;
+use crate::topology::{TopologyAccess, TopologyStorage};
 
-/// The resolved state that the servers are brought to. Without Sentinels, which is always so at present, it is the replica
+/// The resolved state that the servers are brought to. With `sentinel` it is the failover architecture, without it the replica
 /// architecture.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -25,6 +26,7 @@ use crate::status::FailoverStatus;
     derive = "PartialEq",
     doc = "Generated from a Valkey; edit that one instead.",
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Sentinels", type_ = "integer", json_path = ".spec.sentinel.replicas"),
     printcolumn(name = "Access", type_ = "string", json_path = ".spec.access.serviceType"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
@@ -53,9 +55,9 @@ pub struct FailoverSpec {
     pub resources: ResourceRequirements,
     /// A volume for each member; absent: data lives as long as its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage: Option<FailoverStorage>,
+    pub storage: Option<TopologyStorage>,
     /// How clients reach the instance.
-    pub access: FailoverAccess,
+    pub access: TopologyAccess,
     /// Annotations for the pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::annotations")]
@@ -74,36 +76,7 @@ pub struct FailoverSpec {
     /// What the Valkey says of the pods' security context; the operator adds the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodSecurityContext>,
-}
-
-/// A volume for each member.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct FailoverStorage {
-    /// Storage class; absent: the default one.
+    /// The Sentinels that decide who is the primary, own or referenced ones; absent: the operator does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub storage_class_name: Option<String>,
-    /// Size.
-    pub capacity: Quantity,
-    /// Access mode.
-    #[schemars(length(max = 32))]
-    pub access_mode: String,
-    /// Whether claims stay when members are removed or the instance is deleted; absent: they stay, unless `delete-pvc` asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retain_after_deleted: Option<bool>,
-}
-
-/// How clients reach the instance.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct FailoverAccess {
-    /// Type of the Services.
-    #[schemars(length(max = 16))]
-    pub service_type: String,
-    /// `IPv4` or `IPv6`.
-    #[schemars(length(max = 8))]
-    pub ip_family_prefer: String,
-    /// Whether the `default` user needs no password.
-    pub open_default_user: bool,
+    pub sentinel: Option<SentinelSettings>,
 }

@@ -36,3 +36,8 @@ pub(crate) fn exporter(_: &mut SchemaGenerator) -> Schema {
         "properties": {"disable": {"type": "boolean", "description": "No exporter."}},
     })
 }
+
+/// Sentinel's options of a monitor.
+pub(crate) fn monitor_config(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "maxProperties": 8, "additionalProperties": {"type": "string", "maxLength": 64}})
+}

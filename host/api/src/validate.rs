@@ -1,8 +1,9 @@
-//! Checks a Valkey that is stored already: it may be older than a rule of the CRD, or the CRD older than the operator.
+//! Checks an object that is stored already: it may be older than a rule of the CRD, or the CRD older than the operator.
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{self, NAME_FORM, NAME_LENGTH, NAME_LENGTH_MAX, is_name};
+use crate::rules::{self, Rule, Subject};
+use crate::sentinel::Sentinel;
 use crate::valkey::Valkey;
 
 /// A rule that is broken.
@@ -22,18 +23,28 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// All rules that a Valkey breaks, in the order of the table. The API server refuses the same ones.
+/// All rules that a Valkey breaks, in the order of the table. The API server refuses the same ones, but for the few that CEL can't say.
 pub fn validate(valkey: &Valkey) -> Vec<Violation> {
-    let violation = |field: &str, value: String, remedy: &str| Violation { field: field.into(), value, remedy: remedy.into() };
-    let name = valkey.metadata.name.as_deref().unwrap_or_default();
-    let mut found = Vec::new();
-    if !is_name(name) {
-        found.push(violation("metadata.name", name.into(), NAME_FORM));
-    }
-    if name.len() > NAME_LENGTH_MAX {
-        found.push(violation("metadata.name", name.into(), NAME_LENGTH));
-    }
-    let broken = |rule: rules::Rule| (rule.offence)(&valkey.spec).map(|value| violation(rule.field, value, rule.remedy));
-    found.extend(rules::table().into_iter().filter_map(broken));
+    let subject = if valkey.spec.arch == "cluster" { Subject::Cluster } else { Subject::Group };
+    let mut found = names(subject, valkey.metadata.name.as_deref());
+    found.extend(broken(rules::valkey(), &valkey.spec));
     found
+}
+
+/// All rules that a Sentinel breaks.
+pub fn validate_sentinel(sentinel: &Sentinel) -> Vec<Violation> {
+    let mut found = names(Subject::Group, sentinel.metadata.name.as_deref());
+    found.extend(broken(rules::sentinel(), &sentinel.spec));
+    found
+}
+
+fn names(subject: Subject, name: Option<&str>) -> Vec<Violation> {
+    let name = name.unwrap_or_default();
+    let violation = |remedy: &str| Violation { field: "metadata.name".into(), value: name.into(), remedy: remedy.into() };
+    subject.faults(name).into_iter().map(violation).collect()
+}
+
+fn broken<S>(table: Vec<Rule<S>>, spec: &S) -> impl Iterator<Item = Violation> {
+    let check = |rule: Rule<S>| (rule.offence)(spec).map(|value| Violation { field: rule.field, value, remedy: rule.remedy });
+    table.into_iter().filter_map(check)
 }

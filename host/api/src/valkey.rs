@@ -13,8 +13,9 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::schema;
+use crate::sentinel::SentinelSettings;
 use crate::status::ValkeyStatus;
-use crate::{rules, schema};
 
 /// The desired state of an instance.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -27,9 +28,7 @@ use crate::{rules, schema};
     namespaced,
     status = "ValkeyStatus",
     derive = "PartialEq",
-    doc = "A Valkey instance: one data set with a primary and replicas.",
-    validation = rules::name_form(),
-    validation = rules::name_length(),
+    doc = "A Valkey instance: a cluster, or one data set with a primary and replicas.",
     printcolumn(name = "Arch", type_ = "string", json_path = ".spec.arch"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Access", type_ = "string", json_path = ".spec.access.serviceType"),
@@ -40,12 +39,12 @@ use crate::{rules, schema};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules::attach)]
 pub struct ValkeySpec {
     /// Server line: 7.2, 8.1 or 9.1. The image of a line comes from the operator's configuration. Can't be changed yet.
     #[schemars(length(max = 16))]
     pub version: String,
-    /// Architecture: `replica` (one primary, replicas follow it, the operator promotes). Can't be changed after creation.
+    /// Architecture: `cluster` (slots over several shards), `failover` (one data set, Sentinels promote), `replica` (one data set, the
+    /// operator promotes). Can't be changed after creation.
     #[schemars(length(max = 16))]
     pub arch: String,
     /// How many servers.
@@ -62,9 +61,11 @@ pub struct ValkeySpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::annotations")]
     pub pod_annotations: BTreeMap<String, String>,
-    /// How members spread over nodes: `SoftAntiAffinity` (different nodes if possible), `AntiAffinityInShard` and `AntiAffinity`
-    /// (different nodes or not at all; the same thing with one data set), `CustomAffinity` (as `customAffinity` says). Absent:
-    /// SoftAntiAffinity, because a small cluster must be able to hold every member. Can't be changed yet.
+    /// How members spread over nodes: `SoftAntiAffinity` (different nodes if possible, those of one shard first), `AntiAffinityInShard`
+    /// (the members of a shard on different nodes or not at all), `AntiAffinity` (all members of the instance on different nodes or not
+    /// at all), `CustomAffinity` (as `customAffinity` says). Sentinels are spread among themselves likewise, unless
+    /// `sentinel.affinity` says otherwise. Absent: SoftAntiAffinity, because a small Kubernetes cluster must be able to hold every
+    /// member. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub affinity_policy: Option<String>,
@@ -95,25 +96,35 @@ pub struct ValkeySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::list_of_anything")]
     pub modules: Option<Value>,
-    /// Sentinels. Only for the failover architecture, which is not supported yet.
+    /// Sentinels, in the failover architecture only. Absent there: three Sentinels of the instance's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::anything")]
-    pub sentinel: Option<Value>,
+    pub sentinel: Option<SentinelSettings>,
 }
 
 /// How many servers.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Replicas {
-    /// Number of shards: 1 in the replica architecture, or absent.
+    /// Number of shards: 3 to 128 in the cluster architecture, where it can't be changed yet; else 1 or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<i32>,
-    /// Members of the data set in total, the primary included: 1 to 5. Can be changed at any time.
+    /// Members in total of each shard, or of the data set, the primary included: 1 to 5. Can be changed at any time, but in the
+    /// cluster architecture, where it can't yet.
     pub replicas_of_shard: i32,
-    /// Own slot ranges. Only for the cluster architecture, which is not supported yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::list_of_anything")]
-    pub shards_config: Option<Value>,
+    /// Own slot ranges, in the cluster architecture only: one item for each shard, all 16384 slots, none twice. Empty: they are spread
+    /// evenly. Can't be changed yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128))]
+    pub shards_config: Vec<ShardConfig>,
+}
+
+/// Slots of a shard.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardConfig {
+    /// Slots and ranges of slots, 0 to 16383, ends included: `0-5460` or `0-99,200,300-399`.
+    #[schemars(length(max = 512))]
+    pub slots: String,
 }
 
 /// A persistent volume for each member.

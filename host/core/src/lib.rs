@@ -35,5 +35,4 @@ pub mod site;
 pub mod store;
 #[cfg(test)]
 mod testing;
-pub mod workloads;
 pub mod world;

@@ -31,11 +31,9 @@ use crate::registry::Loaded;
 use crate::world::{Change, EventNote, World};
 
 /// Kinds that must be listed once before anything is decided.
-const NEEDED: [Kind; 11] = [
+const NEEDED: [Kind; 9] = [
     Kind::Valkey,
-    Kind::Cluster,
     Kind::Failover,
-    Kind::Sentinel,
     Kind::StatefulSet,
     Kind::Service,
     Kind::ConfigMap,
@@ -158,7 +156,7 @@ impl<W: World> Manager<W> {
         if !self.shared.lease.is_leader() {
             return;
         }
-        for kind in Kind::INSTANCES {
+        for kind in [Kind::Valkey, Kind::Failover] {
             for object in self.shared.world.cached_all(kind) {
                 self.wake(Key { namespace: object.namespace().into(), name: object.name().into() });
             }
@@ -184,7 +182,7 @@ impl<W: World> Manager<W> {
         }
         let world = &self.shared.world;
         let there = |kind| world.cached(&crate::object::ObjectId::new(kind, &key.namespace, &key.name)).is_some();
-        if !Kind::INSTANCES.into_iter().any(there) {
+        if !there(Kind::Valkey) && !there(Kind::Failover) {
             self.tasks.remove(&key);
             self.lock_journals().remove(&key);
             self.shared.metrics.instances.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));

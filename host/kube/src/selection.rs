@@ -40,8 +40,9 @@ pub fn selections(options: &Options) -> Vec<Selection> {
     let ours =
         |kind| Selection { kind, namespace: options.namespace.clone(), label: Some((names::MANAGED_BY, Some(names::OPERATOR))) };
     let every = |kind| Selection { kind, namespace: options.namespace.clone(), label: None };
-    let instances = Kind::INSTANCES.map(every);
-    let rest = [
+    vec![
+        every(Kind::Valkey),
+        every(Kind::Failover),
         ours(Kind::StatefulSet),
         ours(Kind::Service),
         ours(Kind::ConfigMap),
@@ -56,8 +57,7 @@ pub fn selections(options: &Options) -> Vec<Selection> {
             namespace: Some(options.operator_namespace.clone()),
             label: Some((names::POLICY, None)),
         },
-    ];
-    instances.into_iter().chain(rest).collect()
+    ]
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use hyper::StatusCode;
@@ -71,7 +70,6 @@ async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, req
         cluster_domain: options.cluster_domain.clone(),
         operator_namespace: options.pod_namespace.clone(),
         identity: lease.identity.clone(),
-        probe_interval: Duration::from_millis(options.probe_interval_ms),
     };
     let engine = Arc::new(Engine::new()?);
     let compiling = engine.clone();
@@ -166,9 +164,8 @@ pub(crate) fn not_found() -> (StatusCode, String) {
 fn health_page<W: World>(world: Arc<W>) -> Answer {
     Arc::new(move |path| match path {
         "/healthz" => (StatusCode::OK, "ok\n".into()),
-        "/readyz" => match Kind::INSTANCES
+        "/readyz" => match [Kind::Valkey, Kind::Failover, Kind::Pod, Kind::Secret]
             .into_iter()
-            .chain([Kind::Pod, Kind::Secret])
             .find(|kind| Kube::cache_age(&*world, *kind).is_none())
         {
             None => (StatusCode::OK, "ok\n".into()),

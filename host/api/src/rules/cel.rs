@@ -21,6 +21,11 @@ pub(super) fn when(path: &str, condition: &str) -> String {
     format!("!({}) || ({condition})", present(path))
 }
 
+/// A text in a message: quotes where it is empty, so that there is something to see.
+pub(super) fn shown(expression: &str) -> String {
+    format!("({expression} == '' ? '\"\"' : {expression})")
+}
+
 /// A number as text. By way of `dyn`, because the API server gives `string(int)` no bound, so that any text made of it is too costly.
 pub(super) fn number(path: &str) -> String {
     format!("string(dyn(self.{path}))")

@@ -4,10 +4,21 @@
 /// of up to 10 characters, and a label has at most 63.
 pub const NAME_LENGTH_MAX: usize = 63 - "rfr-".len() - "-".len() - 10;
 
+/// Longest name of an instance of the cluster architecture: its longest label is `drc-NAME-`, the number of a shard (below 128), and that
+/// hash.
+pub const CLUSTER_NAME_LENGTH_MAX: usize = 63 - "drc-".len() - "-127".len() - "-".len() - 10;
+
 /// What to do about a name of the wrong form.
 pub(crate) const NAME_FORM: &str = "use lower-case letters, digits and '-' only, because Services are named after it";
 /// What to do about a name that is too long.
 pub(crate) const NAME_LENGTH: &str = "use at most 48, because labels of 63 characters are made of it";
+
+/// What to do about a cluster's name that is too long.
+pub(crate) const CLUSTER_NAME_LENGTH: &str =
+    "use at most 44 in the cluster architecture, because labels of 63 characters are made of it and of a shard's number";
+/// What to do about a cluster's name that begins with a digit.
+pub(crate) const CLUSTER_NAME_START: &str =
+    "begin with a letter in the cluster architecture, because Services are called by it and their names can't begin with a digit";
 
 /// Key of an annotation or label, as a regular expression for CEL.
 pub(super) const QUALIFIED_NAME: &str = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
@@ -57,6 +68,9 @@ mod tests {
         let name = "a".repeat(NAME_LENGTH_MAX);
         assert!(NAME_LENGTH.contains(&NAME_LENGTH_MAX.to_string()));
         assert_eq!(format!("{}-{}", names::data_workload(&name), "f".repeat(10)).len(), 63);
+        let cluster = "a".repeat(CLUSTER_NAME_LENGTH_MAX);
+        assert!(CLUSTER_NAME_LENGTH.contains(&CLUSTER_NAME_LENGTH_MAX.to_string()));
+        assert_eq!(format!("drc-{cluster}-127-{}", "f".repeat(10)).len(), 63);
         assert!(names::writer_service(&name).len() <= 63);
         assert!(names::reader_service(&name).len() <= 63);
         assert!(format!("{}-4", names::data_workload(&name)).len() <= 63);

@@ -7,6 +7,7 @@ use super::fields::unless;
 use super::forms::{LABEL_VALUE, QUALIFIED_NAME};
 use super::{Rule, is_label_value, is_qualified_name};
 use crate::names;
+use crate::pods::Pods;
 use crate::valkey::ValkeySpec;
 
 /// Marks a pod template as to be paused, in the operator that people have today.
@@ -16,17 +17,16 @@ const ID_MAX: i64 = 2_147_483_647;
 /// Affinity policies.
 const POLICIES: [&str; 4] = ["SoftAntiAffinity", "AntiAffinityInShard", "AntiAffinity", "CustomAffinity"];
 
-pub(super) fn rules() -> Vec<Rule> {
+pub(super) fn rules<S: Pods>() -> Vec<Rule<S>> {
     let mut rules = annotations();
-    rules.extend(affinity());
     rules.extend(nodes());
     rules.extend(security());
     rules
 }
 
-fn annotations() -> Vec<Rule> {
+fn annotations<S: Pods>() -> Vec<Rule<S>> {
     let without = |key: &str| when("podAnnotations", &format!("!({} in self.podAnnotations)", quote(key)));
-    let has = |key: &'static str| move |spec: &ValkeySpec| spec.pod_annotations.contains_key(key).then(String::new);
+    let has = |key: &'static str| move |spec: &S| spec.pod_annotations().contains_key(key).then(String::new);
     vec![
         Rule::new(
             "spec.podAnnotations",
@@ -47,19 +47,19 @@ fn annotations() -> Vec<Rule> {
             when("podAnnotations", "!self.podAnnotations.exists(k, k.startsWith('valkey.buf.red/'))"),
             "",
             "has a key under valkey.buf.red/; those belong to the operator, remove it",
-            |spec| spec.pod_annotations.keys().any(|key| key.starts_with("valkey.buf.red/")).then(String::new),
+            |spec: &S| spec.pod_annotations().keys().any(|key| key.starts_with("valkey.buf.red/")).then(String::new),
         ),
         Rule::new(
             "spec.podAnnotations",
             when("podAnnotations", &format!("self.podAnnotations.all(k, k.matches({}))", quote(QUALIFIED_NAME))),
             "",
             "has a key that is no annotation's; write keys as NAME or DOMAIN/NAME, of letters, digits, '-', '_' and '.'",
-            |spec| (!spec.pod_annotations.keys().all(|key| is_qualified_name(key))).then(String::new),
+            |spec: &S| (!spec.pod_annotations().keys().all(|key| is_qualified_name(key))).then(String::new),
         ),
     ]
 }
 
-fn affinity() -> Vec<Rule> {
+pub(super) fn affinity() -> Vec<Rule<ValkeySpec>> {
     vec![
         Rule::new(
             "spec.affinityPolicy",
@@ -69,21 +69,21 @@ fn affinity() -> Vec<Rule> {
             ),
             "(self.affinityPolicy == '' ? '\"\"' : self.affinityPolicy)",
             "use SoftAntiAffinity, AntiAffinityInShard, AntiAffinity or CustomAffinity, or leave it out for SoftAntiAffinity",
-            |spec| unless(spec.affinity_policy.as_deref()?, &POLICIES),
+            |spec: &ValkeySpec| unless(spec.affinity_policy.as_deref()?, &POLICIES),
         ),
         Rule::new(
             "spec.customAffinity",
             "has(self.customAffinity) || !has(self.affinityPolicy) || self.affinityPolicy != 'CustomAffinity'",
             "",
             "is missing; set it, because spec.affinityPolicy is CustomAffinity, or choose another policy",
-            |spec| (custom(spec) && spec.custom_affinity.is_none()).then(String::new),
+            |spec: &ValkeySpec| (custom(spec) && spec.custom_affinity.is_none()).then(String::new),
         ),
         Rule::new(
             "spec.customAffinity",
             "!has(self.customAffinity) || (has(self.affinityPolicy) && self.affinityPolicy == 'CustomAffinity')",
             "",
             "has no effect unless spec.affinityPolicy is CustomAffinity; set that, or remove customAffinity",
-            |spec| (!custom(spec) && spec.custom_affinity.is_some()).then(String::new),
+            |spec: &ValkeySpec| (!custom(spec) && spec.custom_affinity.is_some()).then(String::new),
         ),
     ]
 }
@@ -103,7 +103,7 @@ fn tolerable(toleration: &Toleration) -> bool {
         && (toleration.toleration_seconds.is_none() || effect == "NoExecute")
 }
 
-fn nodes() -> Vec<Rule> {
+fn nodes<S: Pods>() -> Vec<Rule<S>> {
     let selector = format!(
         "self.nodeSelector.all(k, k.matches({}) && self.nodeSelector[k].matches({}))",
         quote(QUALIFIED_NAME),
@@ -120,8 +120,9 @@ fn nodes() -> Vec<Rule> {
             when("nodeSelector", &selector),
             "",
             "has a key or value that no node's label can have; use letters, digits, '-', '_' and '.', and values of at most 63 characters",
-            |spec| {
-                (!spec.node_selector.iter().all(|(key, value)| is_qualified_name(key) && is_label_value(value))).then(String::new)
+            |spec: &S| {
+                (!spec.node_selector().iter().all(|(key, value)| is_qualified_name(key) && is_label_value(value)))
+                    .then(String::new)
             },
         ),
         Rule::new(
@@ -130,12 +131,12 @@ fn nodes() -> Vec<Rule> {
             "",
             "has one that Kubernetes refuses; operator is Equal or Exists (then without a value; without a key only Exists), \
              effect is NoSchedule, PreferNoSchedule or NoExecute, tolerationSeconds only with NoExecute",
-            |spec| (!spec.tolerations.iter().all(tolerable)).then(String::new),
+            |spec: &S| (!spec.tolerations().iter().all(tolerable)).then(String::new),
         ),
     ]
 }
 
-fn security() -> Vec<Rule> {
+fn security<S: Pods>() -> Vec<Rule<S>> {
     let out = |id: i64, least: i64| (!(least..=ID_MAX).contains(&id)).then(|| id.to_string());
     vec![
         Rule::new(
@@ -146,14 +147,14 @@ fn security() -> Vec<Rule> {
             ),
             number("securityContext.runAsUser"),
             "use 1 to 2147483647: servers don't run as root",
-            move |spec| out(spec.security_context.as_ref()?.run_as_user?, 1),
+            move |spec: &S| out(spec.security_context()?.run_as_user?, 1),
         ),
         Rule::new(
             "spec.securityContext.fsGroup",
             when("securityContext.fsGroup", "self.securityContext.fsGroup >= 0 && self.securityContext.fsGroup <= 2147483647"),
             number("securityContext.fsGroup"),
             "use 0 to 2147483647",
-            move |spec| out(spec.security_context.as_ref()?.fs_group?, 0),
+            move |spec: &S| out(spec.security_context()?.fs_group?, 0),
         ),
         Rule::new(
             "spec.securityContext.supplementalGroups",
@@ -163,8 +164,8 @@ fn security() -> Vec<Rule> {
             ),
             "",
             "has an id out of range; use 0 to 2147483647",
-            move |spec| {
-                let groups = spec.security_context.as_ref()?.supplemental_groups.as_ref()?;
+            move |spec: &S| {
+                let groups = spec.security_context()?.supplemental_groups.as_ref()?;
                 groups.iter().any(|&group| out(group, 0).is_some()).then(String::new)
             },
         ),
@@ -173,7 +174,7 @@ fn security() -> Vec<Rule> {
             when("securityContext.runAsNonRoot", "self.securityContext.runAsNonRoot"),
             "",
             "is false; leave it out: servers don't run as root",
-            |spec| (!spec.security_context.as_ref()?.run_as_non_root?).then(String::new),
+            |spec: &S| (!spec.security_context()?.run_as_non_root?).then(String::new),
         ),
     ]
 }

@@ -1,7 +1,10 @@
-//! Rules about a change of a Valkey. Most fields of the pod template can't change yet, because nothing rolls pods yet: a change that
-//! is accepted and never reaches a pod would be worse than a refusal.
+//! Rules about a change of what people write. Most fields of the pod template can't change yet, because nothing rolls pods yet: a change
+//! that is accepted and never reaches a pod would be worse than a refusal.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
 use super::cel::{present_in, text_or};
+use super::validation;
 
 /// A change that is refused.
 pub struct Change {
@@ -15,14 +18,41 @@ pub struct Change {
     pub remedy: &'static str,
 }
 
-/// Fields whose every change needs pods to be replaced.
-const FROZEN: [&str; 4] = ["spec.resources", "spec.affinityPolicy", "spec.customAffinity", "spec.securityContext"];
-/// The same, where empty means absent.
-const FROZEN_LISTS: [&str; 3] = ["spec.podAnnotations", "spec.nodeSelector", "spec.tolerations"];
-const NEEDS_PODS: &str = "was changed, which is not supported yet because it needs pods to be replaced; set it back";
+impl Change {
+    /// As the CRD carries it.
+    pub(crate) fn validation(&self) -> ValidationRule {
+        validation(self.field, "spec", &self.cel, self.shown, self.remedy)
+    }
+}
 
-/// All of them.
-pub fn table() -> Vec<Change> {
+/// Fields of a Valkey whose every change needs pods to be replaced.
+const FROZEN: [&str; 7] = [
+    "spec.resources",
+    "spec.affinityPolicy",
+    "spec.customAffinity",
+    "spec.securityContext",
+    "spec.sentinel.resources",
+    "spec.sentinel.affinity",
+    "spec.sentinel.securityContext",
+];
+/// The same, where empty means absent.
+const FROZEN_LISTS: [&str; 6] = [
+    "spec.podAnnotations",
+    "spec.nodeSelector",
+    "spec.tolerations",
+    "spec.sentinel.podAnnotations",
+    "spec.sentinel.nodeSelector",
+    "spec.sentinel.tolerations",
+];
+/// Fields of a Sentinel whose every change needs pods to be replaced.
+const SENTINEL: [&str; 5] = ["spec.image", "spec.imagePullPolicy", "spec.resources", "spec.affinity", "spec.securityContext"];
+/// The same, where empty means absent.
+const SENTINEL_LISTS: [&str; 4] = ["spec.podAnnotations", "spec.nodeSelector", "spec.tolerations", "spec.imagePullSecrets"];
+const NEEDS_PODS: &str = "was changed, which is not supported yet because it needs pods to be replaced; set it back";
+const NOT_YET: &str = "was changed, which is not supported yet; set it back";
+
+/// Those of a Valkey.
+pub fn valkey() -> Vec<Change> {
     let mut changes = vec![
         Change {
             field: "spec.version",
@@ -36,31 +66,84 @@ pub fn table() -> Vec<Change> {
             shown: "self.arch + ' and was ' + oldSelf.arch",
             remedy: "set it back: the architecture can't be changed, make another instance",
         },
-        Change {
-            field: "spec.access.ipFamilyPrefer",
-            cel: format!("{} == {}", family("self"), family("oldSelf")),
-            shown: "",
-            remedy: "can't be changed, because Services keep their family; set it back, or make another instance",
-        },
+        ip_family(),
     ];
-    changes.extend(FROZEN.map(frozen));
-    changes.extend(FROZEN_LISTS.map(frozen_list));
+    changes.extend(FROZEN.map(|field| frozen(field, NEEDS_PODS)));
+    changes.extend(FROZEN_LISTS.map(|field| frozen_list(field, NEEDS_PODS)));
     changes.extend(storage());
+    changes.extend(shards());
+    changes.extend([
+        count("spec.sentinel.replicas", "sentinel.replicas"),
+        frozen("spec.sentinel.access.defaultPasswordSecret", NOT_YET),
+        frozen("spec.sentinel.sentinelReference", NOT_YET),
+    ]);
     changes
 }
 
-fn frozen(field: &'static str) -> Change {
-    let name = field.trim_start_matches("spec.");
-    let cel = format!("has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})");
-    Change { field, cel, shown: "", remedy: NEEDS_PODS }
+/// Those of a Sentinel.
+pub fn sentinel() -> Vec<Change> {
+    let version = |variable: &str| text_or(variable, "version", super::NEWEST);
+    let mut changes = vec![
+        Change {
+            field: "spec.version",
+            cel: format!("{} == {}", version("self"), version("oldSelf")),
+            shown: "",
+            remedy: NEEDS_PODS,
+        },
+        count("spec.replicas", "replicas"),
+        frozen("spec.access.defaultPasswordSecret", NOT_YET),
+        ip_family(),
+    ];
+    changes.extend(SENTINEL.map(|field| frozen(field, NEEDS_PODS)));
+    changes.extend(SENTINEL_LISTS.map(|field| frozen_list(field, NEEDS_PODS)));
+    changes
 }
 
-fn frozen_list(field: &'static str) -> Change {
-    let name = field.trim_start_matches("spec.");
-    let some = |variable: &str| format!("has({variable}.{name}) && size({variable}.{name}) > 0");
-    let (new, old) = (some("self"), some("oldSelf"));
-    let cel = format!("({new}) == ({old}) && (!({new}) || self.{name} == oldSelf.{name})");
-    Change { field, cel, shown: "", remedy: NEEDS_PODS }
+fn ip_family() -> Change {
+    Change {
+        field: "spec.access.ipFamilyPrefer",
+        cel: format!("{} == {}", family("self"), family("oldSelf")),
+        shown: "",
+        remedy: "can't be changed, because Services keep their family; set it back, or make another instance",
+    }
+}
+
+/// A number of Sentinels; absent means 3.
+fn count(field: &'static str, path: &str) -> Change {
+    let of = |variable: &str| format!("({} ? {variable}.{path} : 3)", present_in(variable, path));
+    Change { field, cel: format!("{} == {}", of("self"), of("oldSelf")), shown: "", remedy: NOT_YET }
+}
+
+fn frozen(field: &'static str, remedy: &'static str) -> Change {
+    let path = field.trim_start_matches("spec.");
+    let (new, old) = (present_in("self", path), present_in("oldSelf", path));
+    Change { field, cel: unchanged(path, &new, &old), shown: "", remedy }
+}
+
+fn frozen_list(field: &'static str, remedy: &'static str) -> Change {
+    let path = field.trim_start_matches("spec.");
+    let some = |variable: &str| format!("{} && size({variable}.{path}) > 0", present_in(variable, path));
+    Change { field, cel: unchanged(path, &some("self"), &some("oldSelf")), shown: "", remedy }
+}
+
+fn unchanged(path: &str, new: &str, old: &str) -> String {
+    format!("({new}) == ({old}) && (!({new}) || self.{path} == oldSelf.{path})")
+}
+
+/// What a cluster's servers and slots are made by.
+fn shards() -> Vec<Change> {
+    let cluster = "self.arch != 'cluster' || oldSelf.arch != 'cluster'";
+    let of = |field: &'static str, old: Change| Change { cel: format!("{cluster} || ({})", old.cel), field, ..old };
+    vec![
+        of("spec.replicas.shards", frozen("spec.replicas.shards", NOT_YET)),
+        of("spec.replicas.shardsConfig", frozen_list("spec.replicas.shardsConfig", NOT_YET)),
+        Change {
+            field: "spec.replicas.replicasOfShard",
+            cel: format!("{cluster} || self.replicas.replicasOfShard == oldSelf.replicas.replicasOfShard"),
+            shown: "",
+            remedy: "was changed, which is not supported yet in the cluster architecture; set it back",
+        },
+    ]
 }
 
 /// CEL: the address family in force. Absent and empty mean IPv4.

@@ -2,19 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{least, with};
-use crate::images::Images;
+use super::{images, least, with};
 use crate::translate::{read, refused_changes, translate};
-
-fn images() -> Images {
-    let lines = ["7.2", "8.1", "9.1"].map(|line| (line.to_owned(), format!("valkey/valkey:{line}.1")));
-    Images {
-        lines: lines.into(),
-        pull_policy: Some("IfNotPresent".into()),
-        pull_secrets: vec!["pull".into()],
-        ..Images::default()
-    }
-}
 
 fn translated(patch: Value) -> Value {
     serde_json::to_value(translate(&with(patch), &images()).unwrap()).unwrap()

@@ -7,43 +7,53 @@
 //!    authorised, in an annotation of the topology object.
 
 use serde_json::{Value, json};
-use vko_api::failover::FailoverSpec;
-use vko_api::{names, translate};
+use vko_api::{TopologySpec, names, translate};
 use vko_wit::planning::Severity;
 
 use super::Instance;
-use super::look::Refused;
-use super::topology::{Named, is_foreign, kind_of};
 use crate::diff::differs;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, ObjectId};
 use crate::world::{ApiError, World};
 
+/// Why the newest spec isn't in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
 impl<W: World> Instance<W> {
+    pub(super) fn topology_id(&self) -> ObjectId {
+        ObjectId::new(Kind::Failover, &self.key.namespace, &self.key.name)
+    }
+
+    pub(super) fn valkey_id(&self) -> ObjectId {
+        ObjectId::new(Kind::Valkey, &self.key.namespace, &self.key.name)
+    }
+
     /// Brings the topology object to what the Valkey says.
     ///
     /// # Errors
     /// The API server's. A refused spec is no error here: it is the answer.
-    pub(super) async fn translate(&self, valkey: &Object, live: Option<&Named>) -> Result<Option<Refused>, ApiError> {
-        let kind = kind_of(valkey);
-        if let Some(other) = live.filter(|live| live.id.kind != kind) {
-            return Ok(Some(self.other_kind(valkey, other)));
-        }
-        let live = live.map(|live| &live.object);
+    pub(super) async fn translate(&self, valkey: &Object, live: Option<&Object>) -> Result<Option<Refused>, ApiError> {
         let spec = match self.wanted_spec(valkey, live) {
             Ok(spec) => spec,
             Err(refused) => return Ok(Some(refused)),
         };
-        let wanted = topology_object(valkey, kind, &spec);
+        let wanted = topology_object(valkey, &spec);
         let live = match live {
             Some(live) => Some(live.clone()),
-            None => self.shared.world.get(&self.own_id(kind)).await?,
+            None => self.shared.world.get(&self.topology_id()).await?,
         };
         match live {
             Some(live) if live.deleting() => {}
-            Some(live) if is_foreign(&live, valkey) => {
+            Some(live)
+                if live.label(names::VALKEY_UID) != valkey.uid()
+                    && !live.controller_uid().is_empty()
+                    && live.controller_uid() != valkey.uid() =>
+            {
                 let message = format!(
-                    "a {} {} exists that belongs to something else; delete it or choose another name",
-                    kind.name(),
+                    "a Failover {} exists that belongs to something else; delete it or choose another name",
                     self.key.name
                 );
                 return Ok(Some(Refused { reason: "TopologyForeign".into(), message }));
@@ -66,42 +76,29 @@ impl<W: World> Instance<W> {
         Ok(None)
     }
 
-    /// What governs has another kind than this Valkey becomes.
-    fn other_kind(&self, valkey: &Object, live: &Named) -> Refused {
-        let (kind, name) = (live.id.kind.name(), &self.key.name);
-        if is_foreign(&live.object, valkey) {
-            let message =
-                format!("the {kind} {name} of something else, or of a former Valkey, has this name; it has to be gone first");
-            return Refused { reason: "TopologyForeign".into(), message };
-        }
-        let message = format!("spec.arch was changed, which is refused: {name} is served by a {kind}; set it back");
-        Refused { reason: "ChangeRefused".into(), message }
-    }
-
     fn wanted_spec(&self, valkey: &Object, live: Option<&Object>) -> Result<Value, Refused> {
         let refuse = |reason: &str, message: String| Refused { reason: reason.into(), message };
         let typed = translate::read(&valkey.0).and_then(|typed| translate::translate(&typed, &self.shared.images));
-        let mut spec = typed.map_err(|error| refuse(error.reason(), error.to_string()))?;
-        keep_image(&mut spec, live);
+        let spec = typed.map_err(|error| refuse(error.reason(), error.to_string()))?;
         let live_spec = live.and_then(|live| live.0.get("spec"));
-        if let Some(live) = live_spec.and_then(|spec| serde_json::from_value::<FailoverSpec>(spec.clone()).ok()) {
+        if let Some(live) = live_spec.and_then(|live| TopologySpec::read(spec.kind(), live)) {
             let violations = translate::refused_changes(&live, &spec);
             if !violations.is_empty() {
                 return Err(refuse("ChangeRefused", violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")));
             }
         }
-        let json = serde_json::to_value(&spec).map_err(|error| refuse("SpecUnreadable", error.to_string()))?;
-        self.ask_policy(kind_of(valkey), &json, live_spec)?;
+        let mut json = serde_json::to_value(&spec).map_err(|error| refuse("SpecUnreadable", error.to_string()))?;
+        keep_image(&mut json, live);
+        self.ask_policy(&json, live_spec)?;
         Ok(json)
     }
 
     /// The policy's word on a spec that differs from the one in force.
-    fn ask_policy(&self, kind: Kind, spec: &Value, live: Option<&Value>) -> Result<(), Refused> {
+    fn ask_policy(&self, spec: &Value, live: Option<&Value>) -> Result<(), Refused> {
         if live == Some(spec) {
             return Ok(());
         }
-        let architecture = crate::observe::architecture(kind, spec);
-        let Some(policy) = self.shared.registry.built_in(architecture) else { return Ok(()) };
+        let Some(policy) = self.shared.registry.built_in(vko_wit::common::Architecture::Replica) else { return Ok(()) };
         let previous = live.map(Value::to_string).unwrap_or_default();
         let Ok(violations) = policy.validate(&spec.to_string(), &previous) else { return Ok(()) };
         let errors: Vec<String> =
@@ -113,22 +110,18 @@ impl<W: World> Instance<W> {
 /// What is authorised together with a version.
 const IMAGE_FIELDS: [&str; 4] = ["version", "image", "imagePullPolicy", "imagePullSecrets"];
 
-/// Keeps image and pull settings of the version in force.
-fn keep_image(spec: &mut FailoverSpec, live: Option<&Object>) {
+/// Keeps image and pull settings of the version in force. An annotation that was damaged is as good as none.
+fn keep_image(spec: &mut Value, live: Option<&Object>) {
     let authorised = live.and_then(|live| serde_json::from_str::<Value>(live.annotation(names::IMAGE)).ok());
-    let Some(authorised) = authorised.filter(|kept| kept["version"] == spec.version.as_str()) else { return };
-    let Ok(mut fields) = serde_json::to_value(&*spec) else { return };
+    let Some(authorised) = authorised.filter(|kept| kept["version"] == spec["version"] && kept["image"].is_string()) else {
+        return;
+    };
+    let Some(fields) = spec.as_object_mut() else { return };
     for field in IMAGE_FIELDS {
         match authorised.get(field) {
-            Some(kept) => fields[field] = kept.clone(),
-            None => {
-                fields.as_object_mut().map(|fields| fields.remove(field));
-            }
-        }
-    }
-    // An annotation that was damaged is as good as none.
-    if let Ok(kept) = serde_json::from_value(fields) {
-        *spec = kept;
+            Some(kept) => fields.insert(field.into(), kept.clone()),
+            None => fields.remove(field),
+        };
     }
 }
 
@@ -137,19 +130,18 @@ fn image_annotation(spec: &Value) -> String {
     Value::Object(fields.collect()).to_string()
 }
 
-fn topology_object(valkey: &Object, kind: Kind, spec: &Value) -> Value {
-    let component = if kind == Kind::Cluster { names::component::CLUSTER } else { names::component::FAILOVER };
+fn topology_object(valkey: &Object, spec: &Value) -> Value {
     json!({
-        "apiVersion": kind.api_version(),
-        "kind": kind.name(),
+        "apiVersion": Kind::Failover.api_version(),
+        "kind": Kind::Failover.name(),
         "metadata": {
             "name": valkey.name(),
             "namespace": valkey.namespace(),
             "labels": {
                 names::MANAGED_BY: names::OPERATOR,
-                names::COMPONENT: component,
+                names::COMPONENT: "failover",
                 names::APP_NAME: "valkey",
-                names::TYPE: component,
+                names::TYPE: "failover",
                 names::INSTANCE: valkey.name(),
                 names::VALKEY_UID: valkey.uid(),
             },
@@ -172,17 +164,13 @@ fn topology_object(valkey: &Object, kind: Kind, spec: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn spec(version: &str, image: &str) -> FailoverSpec {
-        let spec = json!({
-            "image": image, "version": version, "replicas": 1, "resources": {},
-            "access": {"serviceType": "ClusterIP", "ipFamilyPrefer": "IPv4", "openDefaultUser": false},
-        });
-        serde_json::from_value(spec).unwrap()
+    fn spec(version: &str, image: &str) -> Value {
+        json!({ "image": image, "version": version, "replicas": 1 })
     }
 
     #[test]
     fn the_image_stays_as_it_was_when_the_version_was_authorised() {
-        let kept = image_annotation(&serde_json::to_value(spec("9.1", "a:9.1.1")).unwrap());
+        let kept = image_annotation(&spec("9.1", "a:9.1.1"));
         let cases = [
             ("no topology object", None, "9.1", "a:9.1.2"),
             ("the same version", Some(kept.clone()), "9.1", "a:9.1.1"),
@@ -194,7 +182,7 @@ mod tests {
             let live = annotation.map(|text| Object::new(json!({"metadata": {"annotations": {names::IMAGE: text}}})));
             let mut wanted = spec(version, "a:9.1.2");
             keep_image(&mut wanted, live.as_ref());
-            assert_eq!(wanted.image, expected, "{name}");
+            assert_eq!(wanted["image"], expected, "{name}");
         }
     }
 }
