@@ -193,11 +193,11 @@ pub(crate) fn quote(value: &str) -> Option<String> {
 
 /// The value of a directive, without quotes; the last one counts, as for the server.
 pub(crate) fn value<'a>(conf: &'a str, name: &str) -> Option<&'a str> {
-    let values = conf.lines().filter_map(|line| {
+    let value = conf.lines().rev().find_map(|line| {
         let (word, value) = line.trim().split_once(char::is_whitespace)?;
         word.eq_ignore_ascii_case(name).then_some(value.trim())
     });
-    values.last().map(|value| value.trim_matches(['"', '\'']))
+    value.map(|value| value.trim_matches(['"', '\'']))
 }
 
 /// The names of the directives in a file, in lower case.

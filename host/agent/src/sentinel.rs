@@ -15,6 +15,7 @@
 //! 1. `sentinel.conf` as it is, then address, id, accounts.
 //! 2. The lines `sentinel ...` of the file from before, but for those that are ours.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -85,10 +86,22 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<String, RenderError> {
     let ours = |option: &str| OWN.contains(&option) || set.iter().any(|(_, set)| set == option);
     for line in inputs.before.lines() {
         if option(line).is_some_and(|option| !ours(&option)) {
-            render::push_lines(&mut text, line);
+            render::push_lines(&mut text, &readable(line));
         }
     }
     Ok(text)
+}
+
+/// The line as the Sentinel can read it again: lines before 9.x write the password of `sentinel auth-pass NAME PASSWORD` without quotes,
+/// and don't start with it if it holds a blank or a quote.
+fn readable(line: &str) -> Cow<'_, str> {
+    let words: Vec<&str> = line.splitn(4, ' ').collect();
+    let [_, option, name, password] = words[..] else { return line.into() };
+    let quoted = password.len() > 1 && password.starts_with('"') && password.ends_with('"');
+    match render::quote(password).filter(|_| option.eq_ignore_ascii_case("auth-pass") && !quoted) {
+        Some(password) => format!("sentinel auth-pass {name} {password}").into(),
+        None => line.into(),
+    }
 }
 
 /// The id of an identity: the first half of its SHA-256, roughly, in hex.
@@ -148,7 +161,7 @@ mod tests {
 
     #[test]
     fn state_is_kept_and_what_is_ours_is_new() {
-        let state = "sentinel monitor mymaster 10.0.0.7 6379 2\nsentinel auth-pass mymaster x\nsentinel config-epoch mymaster 3\n\
+        let state = "sentinel monitor mymaster 10.0.0.7 6379 2\nsentinel auth-pass mymaster \"x\"\nsentinel config-epoch mymaster 3\n\
                      sentinel known-replica mymaster 10.0.0.8 6379\nsentinel current-epoch 3\n";
         let before = format!(
             "port 1\nuser old on nopass ~* +@all\nsentinel myid 0000000000000000000000000000000000000000\n\
@@ -156,6 +169,20 @@ mod tests {
              latency-tracking-info-percentiles 50 99 99.9\n# Generated\n"
         );
         assert_eq!(render(&Inputs { before: &before, ..inputs() }).unwrap(), format!("{OURS}{state}"));
+    }
+
+    #[test]
+    fn a_password_that_it_wrote_without_quotes_is_readable() {
+        let cases = [
+            ("sentinel auth-pass mymaster a\"b\\ c", "sentinel auth-pass mymaster \"a\\\"b\\\\ c\""),
+            ("sentinel auth-pass mymaster plain", "sentinel auth-pass mymaster \"plain\""),
+            ("sentinel auth-pass mymaster \"a\\\"b\"", "sentinel auth-pass mymaster \"a\\\"b\""),
+            ("sentinel known-replica mymaster 10.0.0.8 6379", "sentinel known-replica mymaster 10.0.0.8 6379"),
+            ("sentinel current-epoch 3", "sentinel current-epoch 3"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(readable(line), expected);
+        }
     }
 
     #[test]

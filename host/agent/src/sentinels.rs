@@ -9,7 +9,7 @@
 //! # Assumptions
 //! - Which replica they choose is the Sentinels' matter; they know offsets only as of their last look, up to 10 s old. So all replicas
 //!   count, and one that isn't synced is a reason not to ask.
-//! - The account `hook` is known to the Sentinels, with the same password.
+//! - The account `hook` is known to the Sentinels, with the same password, or they are open to everybody.
 //!
 //! # Flow
 //! 1. CLIENT PAUSE (writes, short), then wait until every replica says by itself that it has all.
@@ -23,16 +23,14 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attempt::{LOOK_EVERY, Server};
+use crate::attempt::{LOOK_EVERY, LOOK_TIMEOUT, Server};
 use crate::files;
 use crate::handover::{self, View};
 use crate::info;
-use crate::resp::{Reply, RespError};
+use crate::resp::{self, Reply, RespError};
 
 /// The file that says whom to ask.
 const FILE: &str = "sentinels";
-/// What Sentinels call the primary, where the file doesn't say.
-const MONITOR: &str = "mymaster";
 /// Sentinels that are asked, at most: there are seldom more than five, and a name may stand for many addresses.
 const SENTINELS_MAX: usize = 16;
 /// How long writes are held back while replicas catch up; the pause ends by itself if we are killed.
@@ -42,10 +40,16 @@ const ACT_PAUSE_MS: &str = "15000";
 
 /// Whom to ask, and by what name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Sentinels {
+pub(crate) struct Sentinels(Vec<Watcher>);
+
+/// A line of the file.
+#[derive(Debug, PartialEq, Eq)]
+struct Watcher {
+    /// An address, or a name that stands for all of them.
+    host: String,
+    port: u16,
+    /// What they call the primary.
     monitor: String,
-    /// Host (an address or a name) and port.
-    hosts: Vec<(String, u16)>,
 }
 
 /// Why the Sentinels didn't move the role.
@@ -53,7 +57,7 @@ pub(crate) struct Sentinels {
 pub(crate) enum SentinelsError {
     /// The file isn't there or not readable.
     File(files::FileError),
-    /// A line that is neither `HOST PORT` nor `monitor NAME`. Lines count from 1.
+    /// A line that isn't `HOST PORT NAME`. Lines count from 1.
     LineMalformed(usize),
     /// A replica that they could choose isn't synced; its address if it is known.
     ReplicaBehind(Option<SocketAddr>),
@@ -71,7 +75,7 @@ impl fmt::Display for SentinelsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
-            Self::LineMalformed(line) => write!(f, "{FILE}:{line}: must be 'HOST PORT' or 'monitor NAME'"),
+            Self::LineMalformed(line) => write!(f, "{FILE}:{line}: must be 'HOST PORT NAME'"),
             Self::ReplicaBehind(Some(replica)) => {
                 write!(f, "{replica} isn't synced and the Sentinels could choose it; writes go on")
             }
@@ -94,20 +98,9 @@ impl Sentinels {
     }
 
     fn parse(text: &str) -> Result<Self, SentinelsError> {
-        let mut sentinels = Self { monitor: MONITOR.to_owned(), hosts: Vec::new() };
-        for (index, line) in text.lines().enumerate() {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            match words.as_slice() {
-                [] => {}
-                ["monitor", name] => sentinels.monitor = (*name).to_owned(),
-                [host, port] => {
-                    let port = port.parse().map_err(|_| SentinelsError::LineMalformed(index + 1))?;
-                    sentinels.hosts.push(((*host).to_owned(), port));
-                }
-                _ => return Err(SentinelsError::LineMalformed(index + 1)),
-            }
-        }
-        Ok(sentinels)
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let watchers = lines.map(|(index, line)| watcher(line).ok_or(SentinelsError::LineMalformed(index + 1)));
+        watchers.collect::<Result<_, _>>().map(Self)
     }
 
     /// All of it. Says who took over.
@@ -122,7 +115,7 @@ impl Sentinels {
             return Err(SentinelsError::NobodyToAsk);
         }
         let done = hold_writes(server, &replicas)
-            .and_then(|()| self.order(server, &sentinels))
+            .and_then(|()| order(server, &sentinels))
             .and_then(|()| promoted(server, &replicas, Instant::now() + time).ok_or(SentinelsError::NobodyPromoted));
         if done.is_err() {
             // A server that doesn't answer lets writes go on when the pause is over.
@@ -131,27 +124,51 @@ impl Sentinels {
         done
     }
 
-    fn addresses(&self) -> Vec<SocketAddr> {
-        let found = self.hosts.iter().filter_map(|(host, port)| (host.as_str(), *port).to_socket_addrs().ok());
-        let mut addresses: Vec<SocketAddr> = found.flatten().collect();
+    /// Each address, and what is watched there.
+    fn addresses(&self) -> Vec<(SocketAddr, &str)> {
+        let found = self.0.iter().filter_map(|watcher| {
+            let addresses = (watcher.host.as_str(), watcher.port).to_socket_addrs().ok()?;
+            Some(addresses.map(|address| (address, watcher.monitor.as_str())))
+        });
+        let mut addresses: Vec<_> = found.flatten().collect();
         addresses.sort_unstable();
         addresses.dedup();
         addresses.truncate(SENTINELS_MAX);
         addresses
     }
+}
 
-    /// The first that takes it. Two would begin two failovers; so after silence nobody else is asked.
-    fn order(&self, server: &Server, sentinels: &[SocketAddr]) -> Result<(), SentinelsError> {
-        let mut last = SentinelsError::NobodyToAsk;
-        for sentinel in sentinels {
-            match server.ask(*sentinel, &["SENTINEL", "FAILOVER", &self.monitor]) {
-                Ok(_) | Err(RespError::ServerSilent(_) | RespError::ConnectionLost(..)) => return Ok(()),
-                // Another's is under way: what it leads to is what we wait for.
-                Err(RespError::CommandRefused(_, text)) if text.starts_with("INPROG") => return Ok(()),
-                Err(error) => last = SentinelsError::Refused(error),
-            }
+fn watcher(line: &str) -> Option<Watcher> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [host, port, monitor] = words[..] else { return None };
+    Some(Watcher { host: host.to_owned(), port: port.parse().ok()?, monitor: monitor.to_owned() })
+}
+
+/// The first that takes it. Two would begin two failovers; so after silence nobody else is asked.
+fn order(server: &Server, sentinels: &[(SocketAddr, &str)]) -> Result<(), SentinelsError> {
+    let mut last = SentinelsError::NobodyToAsk;
+    for (sentinel, monitor) in sentinels {
+        match ask(server, *sentinel, &["SENTINEL", "FAILOVER", monitor]) {
+            Ok(_) | Err(RespError::ServerSilent(_) | RespError::ConnectionLost(..)) => return Ok(()),
+            // Another's is under way: what it leads to is what we wait for.
+            Err(RespError::CommandRefused(_, text)) if text.starts_with("INPROG") => return Ok(()),
+            Err(error) => last = SentinelsError::Refused(error),
         }
-        Err(last)
+    }
+    Err(last)
+}
+
+/// As the hook; where nobody knows the hook, as everybody.
+fn ask(server: &Server, sentinel: SocketAddr, command: &[&str]) -> Result<Reply, RespError> {
+    let refused = match server.ask(sentinel, command) {
+        Err(error @ RespError::LoginRefused(..)) => error,
+        other => return other,
+    };
+    match resp::exchange(sentinel, &[command], Instant::now() + LOOK_TIMEOUT)?.pop() {
+        Some(Reply::Error(text)) if text.starts_with("NOAUTH") => Err(refused),
+        Some(Reply::Error(text)) => Err(RespError::CommandRefused(sentinel, text)),
+        Some(reply) => Ok(reply),
+        None => Err(refused),
     }
 }
 
@@ -212,16 +229,14 @@ mod tests {
     use crate::info::Attached;
 
     #[test]
-    fn the_file_names_hosts_and_the_monitor() {
-        let hosts = |list: &[(&str, u16)]| list.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect::<Vec<_>>();
-        let read = Sentinels::parse("rfs-a.ns.svc 26379\n").unwrap();
-        assert_eq!(read, Sentinels { monitor: "mymaster".to_owned(), hosts: hosts(&[("rfs-a.ns.svc", 26379)]) });
-        let read = Sentinels::parse("monitor ns.a\n\n10.0.0.1 26379\nfd00::1 26380\n").unwrap();
-        assert_eq!(read, Sentinels { monitor: "ns.a".to_owned(), hosts: hosts(&[("10.0.0.1", 26379), ("fd00::1", 26380)]) });
-        assert_eq!(read.addresses(), ["10.0.0.1:26379".parse().unwrap(), "[fd00::1]:26380".parse().unwrap()]);
-        for (text, line) in [("a", 1), ("a 1\nb x", 2), ("a 1 2", 1), ("a 70000", 1)] {
+    fn the_file_names_hosts_and_what_is_watched_there() {
+        let read = Sentinels::parse("10.0.0.1 26379 ns.a\n\nfd00::1 26380 mymaster\n10.0.0.1 26379 ns.a\n").unwrap();
+        let expected = [("10.0.0.1:26379".parse().unwrap(), "ns.a"), ("[fd00::1]:26380".parse().unwrap(), "mymaster")];
+        assert_eq!(read.addresses(), expected);
+        for (text, line) in [("a", 1), ("a 1 m\nb x m", 2), ("a 1", 1), ("a 70000 m", 1), ("a 1 m more", 1)] {
             assert!(matches!(Sentinels::parse(text), Err(SentinelsError::LineMalformed(at)) if at == line), "{text}");
         }
+        assert_eq!(Sentinels::parse("").unwrap().addresses(), []);
     }
 
     #[test]

@@ -3,14 +3,15 @@
 //! # Guarantees
 //! 1. A primary doesn't start while a replica that answers, and would follow it, has data that the primary lacks: the replica would be
 //!    wiped. Within one lineage the offset tells; in another one whatever the replica holds counts.
-//! 2. A replica that was seen with such data is waited for when it falls silent; silence never makes up for it.
+//! 2. A replica that was seen with such data is waited for when it falls silent; silence never makes up for it. It isn't any longer when
+//!    it answers without them.
 //! 3. A replica is asked to take over only where its election can come about: a majority of primaries with slots answers.
 //!
 //! # Assumptions
 //! A primary that starts after another took over all its slots learns of it before it serves them: the other's epoch is higher.
 //! Replicas that don't follow this node in their own view don't do it later without an operator's order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::data::{Own, Position};
@@ -47,10 +48,27 @@ pub(crate) struct Copy {
 pub(crate) struct Memory {
     /// Nobody answered for as long as is waited for somebody.
     pub(crate) waited: bool,
-    /// A replica was seen with data that this node lacks.
-    pub(crate) better_seen: bool,
+    /// Replicas that had data which this node lacks when they answered last.
+    pub(crate) better: BTreeSet<String>,
     /// Replicas that were asked to take over, in this order.
     pub(crate) asked: Vec<String>,
+}
+
+impl Memory {
+    /// Takes in a look.
+    pub(crate) fn note(&mut self, file: &Nodes, own: &Own, peers: &Peers) {
+        for (id, peer) in peers {
+            match peer {
+                Peer::Silent | Peer::Loading => {}
+                Peer::Answers(nodes, copy) if follows(nodes, file.myself()) && compare(own, copy) == Compared::Lacks => {
+                    self.better.insert(id.clone());
+                }
+                Peer::Answers(..) => {
+                    self.better.remove(id);
+                }
+            }
+        }
+    }
 }
 
 /// What to do.
@@ -149,7 +167,7 @@ pub(crate) fn decide(file: &Nodes, own: &Own, peers: &Peers, memory: &Memory) ->
     if nodes::covered(&myself.slots, answering(peers)) {
         return Verdict::Start(Start::TakenOver);
     }
-    let followers: Vec<(&Nodes, &Copy)> = followers(&myself.id, peers).collect();
+    let followers: Vec<(&Nodes, &Copy)> = followers(myself, peers).collect();
     let lacks = |copy: &Copy| compare(own, copy) == Compared::Lacks;
     if let Some(better) = best(followers.iter().copied().filter(|(_, copy)| lacks(copy)), &memory.asked) {
         return elect(better, peers);
@@ -158,7 +176,7 @@ pub(crate) fn decide(file: &Nodes, own: &Own, peers: &Peers, memory: &Memory) ->
     if replicas().any(|peer| *peer == Peer::Loading) {
         return Verdict::Hold(Hold::ReplicaLoads);
     }
-    if memory.better_seen {
+    if !memory.better.is_empty() {
         return Verdict::Hold(Hold::BetterCopySilent);
     }
     let silent = replicas().any(|peer| *peer == Peer::Silent);
@@ -171,11 +189,6 @@ pub(crate) fn decide(file: &Nodes, own: &Own, peers: &Peers, memory: &Memory) ->
         (false, true) => Verdict::Start(Start::NobodyFollows),
         (false, false) => Verdict::Start(Start::Complete),
     }
-}
-
-/// Whether a replica that answers has what this node lacks.
-pub(crate) fn better(file: &Nodes, own: &Own, peers: &Peers) -> bool {
-    followers(&file.myself().id, peers).any(|(_, copy)| compare(own, copy) == Compared::Lacks)
 }
 
 /// How a node's own data stand against a replica's.
@@ -201,12 +214,17 @@ fn compare(own: &Own, copy: &Copy) -> Compared {
     if copy.holds { Compared::Lacks } else { Compared::Unrelated }
 }
 
-/// Those who answer and follow this node in their own view.
-fn followers<'a>(id: &'a str, peers: &'a Peers) -> impl Iterator<Item = (&'a Nodes, &'a Copy)> {
+/// Those who answer and follow this node.
+fn followers<'a>(of: &'a Node, peers: &'a Peers) -> impl Iterator<Item = (&'a Nodes, &'a Copy)> {
     peers.values().filter_map(move |peer| match peer {
-        Peer::Answers(nodes, copy) if nodes.myself().follows.as_deref() == Some(id) => Some((nodes, copy)),
+        Peer::Answers(nodes, copy) if follows(nodes, of) => Some((nodes, copy)),
         _ => None,
     })
+}
+
+/// In its own view.
+fn follows(nodes: &Nodes, of: &Node) -> bool {
+    nodes.myself().follows.as_ref() == Some(&of.id)
 }
 
 /// What those who answer say of themselves.

@@ -87,9 +87,6 @@ fn own_data_against_those_of_replicas() {
     ];
     for (name, own, peers, expected) in cases {
         assert_eq!(decide(&view("a"), &own, &peers, &Memory::default()), expected, "{name}");
-        // A log isn't compared at all.
-        let better = own != Own::Aof && better(&view("a"), &own, &peers);
-        assert_eq!(better, matches!(expected, Verdict::Ask(_) | Verdict::Hold(_)), "{name}");
     }
 }
 
@@ -97,7 +94,7 @@ fn own_data_against_those_of_replicas() {
 fn silence_loading_and_memory() {
     let rdb = Own::Rdb(Some(at("L", 5)));
     let waited = || Memory { waited: true, ..Memory::default() };
-    let seen = || Memory { waited: true, better_seen: true, ..Memory::default() };
+    let seen = || Memory { waited: true, better: ["r".to_owned()].into(), ..Memory::default() };
     let empty = || answers("r", Copy { holds: false, ..copy_at("X", 1) });
     let nobody = || with_majority([]);
     let loads = || with_majority(one("s", Peer::Loading));
@@ -137,7 +134,8 @@ fn who_has_nothing_to_lose_starts_at_once() {
 
 #[test]
 fn after_a_takeover_it_starts() {
-    let verdict = |peers| decide(&view("a"), &Own::Nothing, &peers, &Memory { better_seen: true, ..Memory::default() });
+    let verdict =
+        |peers| decide(&view("a"), &Own::Nothing, &peers, &Memory { better: ["r".to_owned()].into(), ..Memory::default() });
     let new = |slots| Peer::Answers(seen("r", "r", slots, "-"), copy_at("M", 9));
     assert_eq!(verdict(one("r", new("0-5460")).into()), Verdict::Start(Start::TakenOver));
     // A part of the slots is a move of slots, not a takeover.
@@ -157,6 +155,27 @@ fn replicas_that_went_to_others_are_nobodys_loss() {
     });
     let verdict = decide(&view("a"), &Own::Nothing, &peers.into(), &Memory::default());
     assert_eq!(verdict, Verdict::Start(Start::NobodyFollows));
+}
+
+#[test]
+fn who_had_more_is_remembered_until_it_answers_otherwise() {
+    let none = || Copy { holds: false, ..copy_at("X", 1) };
+    let elsewhere = Peer::Answers(seen("r", "a", "0-5460", "b"), copy_at("B", 9));
+    let cases = [
+        ("it falls silent", one("r", Peer::Silent), true),
+        ("it loads", one("r", Peer::Loading), true),
+        ("it still has more", [answers("r", copy_at("L", 9))], true),
+        ("it has lost it", [answers("r", none())], false),
+        ("it follows another", one("r", elsewhere), false),
+        ("another has less", [answers("s", none())], true),
+    ];
+    for (name, peers, expected) in cases {
+        let mut memory = Memory::default();
+        memory.note(&view("a"), &Own::Nothing, &[answers("r", copy_at("L", 5)), answers("b", copy_at("b", 5))].into());
+        assert_eq!(memory.better, ["r".to_owned()].into());
+        memory.note(&view("a"), &Own::Nothing, &peers.into());
+        assert_eq!(memory.better.contains("r"), expected, "{name}");
+    }
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn hold(start: &Serve, file: &Nodes, own: &Own, patience: Duration) -> Result<En
     let (begin, mut attempt_ends, mut said) = (Instant::now(), None, String::new());
     loop {
         let peers = asked.look();
-        memory.better_seen |= decide::better(file, own, &peers);
+        memory.note(file, own, &peers);
         memory.waited = begin.elapsed() >= patience;
         let now = Instant::now();
         let attempted = attempt_ends.is_some_and(|ends| now < ends);
