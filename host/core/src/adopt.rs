@@ -1,5 +1,5 @@
-//! What the ledger learns from what is observed, without any act of ours: a primary that a hook handed over to, a sole member that started
-//! by itself, members that agree although the ledger was lost.
+//! What the ledger learns from what is observed, without any act of ours: a primary that a hook handed over to, that Sentinels or a cluster
+//! chose, a sole member that started by itself, members that agree although the ledger was lost.
 //!
 //! # Guarantees
 //! 1. The ledger learns only from servers that answer now, and only what no other answer contradicts.
@@ -8,11 +8,19 @@
 //!    history is, or one whom everybody follows, or the former one while its appointed successor never took the role.
 //!
 //! # Flow
-//! Asked at each look, before the policy: [`lesson`] names what the ledger should learn; `None` is the rule.
+//! Asked at each look, before the policy: [`lesson`] names what the ledger should learn; `None` is the rule. Clusters have a rule of their own
+//! ([`cluster`]).
 
-use vko_wit::observation::{ContainerState, LastPrimary, NodeState, Observed, Pod, Reach, Role, ServerFacts, Upstream};
+mod cluster;
+
+use std::collections::BTreeMap;
+
+use vko_wit::common::Architecture;
+use vko_wit::observation::{ContainerState, LastPrimary, NodeState, Observed, Pod, Reach, Role, Sentinel, ServerFacts, Upstream};
 
 use crate::ledger::{Ledger, Member};
+use crate::object::Kind;
+use crate::workloads::is_data;
 use crate::world::UnixMs;
 
 /// What the ledger should learn.
@@ -26,6 +34,8 @@ pub enum Lesson {
     Unformed,
     /// Formed, all members answer with one history and nobody has the role.
     Formed(String, u64),
+    /// Slots have owners; these members are the primaries of their shards.
+    Shards(Vec<Member>),
 }
 
 impl Lesson {
@@ -43,15 +53,19 @@ impl Lesson {
                 ledger.formed = Some(true);
                 ledger.note_lineage(replid, *offset, now);
             }
+            Self::Shards(primaries) => {
+                ledger.formed = Some(true);
+                primaries.iter().for_each(|primary| ledger.set_last_primary(primary.clone()));
+            }
         }
     }
 }
 
 /// What the host knows beside the observation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// How many members the StatefulSet has.
-    pub members: u32,
+    /// How many members each StatefulSet has, by its name.
+    pub members: BTreeMap<String, u32>,
     /// The sole member starts as a primary by itself.
     pub alone: bool,
     /// No track runs: nobody is being promoted just now.
@@ -59,15 +73,29 @@ pub struct Setting {
 }
 
 /// What the ledger should learn from an observation.
-pub fn lesson(observed: &Observed, setting: Setting) -> Option<Lesson> {
+pub fn lesson(observed: &Observed, setting: &Setting) -> Option<Lesson> {
+    if observed.instance.architecture == Architecture::Cluster {
+        return cluster::lesson(observed, setting);
+    }
+    if observed.instance.kind == Kind::Sentinel.name() {
+        // Sentinels that stand alone hold no data: there is nothing to be careful with.
+        return observed.ledger.formed.is_none().then_some(Lesson::Unformed);
+    }
     let answering = answering(observed);
     let primaries: Vec<_> = answering.iter().filter(|(_, facts)| facts.role == Role::Primary).collect();
-    let alone = setting.alone && setting.members == 1;
+    let alone = setting.alone && setting.data(observed) == 1;
     match (observed.ledger.formed, primaries.as_slice()) {
-        (None, _) => recovered(observed, &answering, setting.members),
+        (None, _) => recovered(observed, &answering, setting.data(observed)),
         (Some(false), [(pod, facts)]) if alone => Some(primary(observed, pod, facts)),
         (Some(true), [(pod, facts)]) => known_primary(observed, &answering, (*pod, *facts), alone, setting),
         _ => None,
+    }
+}
+
+impl Setting {
+    /// How many members hold the data set, where there is one.
+    fn data(&self, observed: &Observed) -> u32 {
+        self.members.iter().filter(|(name, _)| is_data(&observed.instance, name)).map(|(_, members)| members).sum()
     }
 }
 
@@ -88,7 +116,7 @@ fn known_primary(
     answering: &[Answer<'_>],
     new: Answer<'_>,
     alone: bool,
-    setting: Setting,
+    setting: &Setting,
 ) -> Option<Lesson> {
     let (pod, facts) = new;
     let last = match &observed.ledger.last_primary {
@@ -112,8 +140,9 @@ fn known_primary(
         Some(old) => follows(answering, old, pod) || has_ended(old, last.map(|l| l.pod.as_str()).unwrap_or_default()),
     };
     let accepted = (promoted_from_it && gave_way)
-        || everybody_follows(observed, answering, pod, setting.members)
-        || (setting.at_rest && nobody_else_could(observed, answering, new, setting.members))
+        || everybody_follows(observed, answering, pod, setting.data(observed))
+        || (setting.at_rest && nobody_else_could(observed, answering, new, setting.data(observed)))
+        || (setting.at_rest && sentinels_chose(observed, pod))
         || (setting.at_rest && old.is_some_and(|old| never_took_the_role(answering, old, facts)));
     accepted.then(|| primary(observed, pod, facts))
 }
@@ -137,6 +166,16 @@ fn never_took_the_role(answering: &[Answer<'_>], appointed: &Pod, leading: &Serv
     })
 }
 
+/// More than half of all Sentinels that watch the data set say so. Those that are silent may hold an older or a newer opinion: they count
+/// against it.
+fn sentinels_chose(observed: &Observed, new: &Pod) -> bool {
+    let names = |sentinel: &Sentinel| {
+        let known = sentinel.reach == Reach::Answered && !sentinel.tilt;
+        known && sentinel.monitors.iter().any(|monitor| monitor.primary == Upstream::Pod(new.uid.clone()))
+    };
+    observed.sentinels.iter().filter(|sentinel| names(sentinel)).count() * 2 > observed.sentinels.len()
+}
+
 fn follows(answering: &[Answer<'_>], old: &Pod, new: &Pod) -> bool {
     answering.iter().any(|(pod, facts)| {
         pod.uid == old.uid && matches!(&facts.role, Role::Replica(link) if link.primary == Upstream::Pod(new.uid.clone()))
@@ -153,7 +192,8 @@ fn has_ended(old: &Pod, known_uid: &str) -> bool {
 /// Whether every member that a StatefulSet or a claim names answers, and every pod.
 fn all_answer(observed: &Observed, answering: &[Answer<'_>], members: u32) -> bool {
     let named = |ordinal: u32| answering.iter().any(|(pod, _)| pod.ordinal == ordinal);
-    let pods = observed.pods.iter().all(|pod| answering.iter().any(|(p, _)| p.uid == pod.uid));
+    let data = observed.pods.iter().filter(|pod| is_data(&observed.instance, &pod.workload));
+    let pods = data.into_iter().all(|pod| answering.iter().any(|(p, _)| p.uid == pod.uid));
     members > 0 && pods && (0..members).all(named) && observed.claims.iter().all(|claim| named(claim.ordinal))
 }
 

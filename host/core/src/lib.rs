@@ -35,4 +35,5 @@ pub mod site;
 pub mod store;
 #[cfg(test)]
 mod testing;
+pub mod workloads;
 pub mod world;

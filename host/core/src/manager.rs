@@ -31,9 +31,11 @@ use crate::registry::Loaded;
 use crate::world::{Change, EventNote, World};
 
 /// Kinds that must be listed once before anything is decided.
-const NEEDED: [Kind; 9] = [
+const NEEDED: [Kind; 11] = [
     Kind::Valkey,
+    Kind::Cluster,
     Kind::Failover,
+    Kind::Sentinel,
     Kind::StatefulSet,
     Kind::Service,
     Kind::ConfigMap,
@@ -156,7 +158,7 @@ impl<W: World> Manager<W> {
         if !self.shared.lease.is_leader() {
             return;
         }
-        for kind in [Kind::Valkey, Kind::Failover] {
+        for kind in Kind::INSTANCES {
             for object in self.shared.world.cached_all(kind) {
                 self.wake(Key { namespace: object.namespace().into(), name: object.name().into() });
             }
@@ -182,7 +184,7 @@ impl<W: World> Manager<W> {
         }
         let world = &self.shared.world;
         let there = |kind| world.cached(&crate::object::ObjectId::new(kind, &key.namespace, &key.name)).is_some();
-        if !there(Kind::Valkey) && !there(Kind::Failover) {
+        if !Kind::INSTANCES.into_iter().any(there) {
             self.tasks.remove(&key);
             self.lock_journals().remove(&key);
             self.shared.metrics.instances.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));

@@ -9,8 +9,14 @@ use serde_json::Value;
 pub enum Kind {
     /// rds.valkey.buf.red/v1alpha1 Valkey.
     Valkey,
-    /// valkey.buf.red/v1alpha1 Failover.
+    /// valkey.buf.red/v1alpha1 User: an account of a Valkey.
+    User,
+    /// valkey.buf.red/v1alpha1 Cluster: what a Valkey of the cluster architecture is translated to.
+    Cluster,
+    /// valkey.buf.red/v1alpha1 Failover: what one of the failover or replica architecture is translated to.
     Failover,
+    /// valkey.buf.red/v1alpha1 Sentinel: a Failover's own Sentinels as people see them, or a group of Sentinels that stands alone.
+    Sentinel,
     /// apps/v1.
     StatefulSet,
     /// v1.
@@ -36,7 +42,7 @@ impl Kind {
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::Valkey => "rds.valkey.buf.red/v1alpha1",
-            Self::Failover => "valkey.buf.red/v1alpha1",
+            Self::User | Self::Cluster | Self::Failover | Self::Sentinel => "valkey.buf.red/v1alpha1",
             Self::StatefulSet => "apps/v1",
             Self::Service | Self::ConfigMap | Self::Secret | Self::Pod | Self::PersistentVolumeClaim | Self::Node => "v1",
             Self::PodDisruptionBudget => "policy/v1",
@@ -48,7 +54,10 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valkey => "Valkey",
+            Self::User => "User",
+            Self::Cluster => "Cluster",
             Self::Failover => "Failover",
+            Self::Sentinel => "Sentinel",
             Self::StatefulSet => "StatefulSet",
             Self::Service => "Service",
             Self::ConfigMap => "ConfigMap",
@@ -65,7 +74,10 @@ impl Kind {
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Valkey => "valkeys",
+            Self::User => "users",
+            Self::Cluster => "clusters",
             Self::Failover => "failovers",
+            Self::Sentinel => "sentinels",
             Self::StatefulSet => "statefulsets",
             Self::Service => "services",
             Self::ConfigMap => "configmaps",
@@ -83,15 +95,31 @@ impl Kind {
         !matches!(self, Self::Node)
     }
 
+    /// Whether an instance lives by it, under its name: what people write and what that is translated to.
+    pub const fn is_instance(self) -> bool {
+        matches!(self, Self::Valkey) || self.is_topology()
+    }
+
+    /// Whether it holds the ledger and status of an instance.
+    pub const fn is_topology(self) -> bool {
+        matches!(self, Self::Cluster | Self::Failover | Self::Sentinel)
+    }
+
+    /// The kinds that [`Self::is_instance`] says yes to.
+    pub const INSTANCES: [Self; 4] = [Self::Valkey, Self::Cluster, Self::Failover, Self::Sentinel];
+
     /// The kind of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Valkey,
+        Self::User,
+        Self::Cluster,
         Self::Failover,
+        Self::Sentinel,
         Self::StatefulSet,
         Self::Service,
         Self::ConfigMap,
@@ -151,6 +179,11 @@ impl Object {
     /// A list by JSON pointer; empty when it isn't there.
     pub fn list(&self, pointer: &str) -> &[Value] {
         self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// `kind`, if it is on the list.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::from_name(self.text("/kind"))
     }
 
     /// `metadata.name`.
@@ -215,5 +248,19 @@ impl Object {
     /// Names of the finalizers.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.list("/metadata/finalizers").iter().filter_map(Value::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_name_and_the_lists_agree() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+            assert_eq!(Kind::INSTANCES.contains(&kind), kind.is_instance(), "{kind:?}");
+        }
+        assert!(!Kind::Valkey.is_topology() && Kind::Sentinel.is_topology());
     }
 }

@@ -1,5 +1,7 @@
 //! What one operator process is told when it starts, and keeps for its life.
 
+use std::time::Duration;
+
 /// Settings of the operator process. They never reach a policy, except the version, the cluster domain and what an observation's
 /// `environment` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,4 +16,7 @@ pub struct Settings {
     pub operator_namespace: String,
     /// What tells this process from its siblings (the pod's name): holder of the Lease.
     pub identity: String,
+    /// Between two questions to a server while all is quiet and ready; see [`crate::probe::QUIET`]. Answers older than 6 s are no evidence to
+    /// the guard, so a longer interval costs a second look before each dangerous step.
+    pub probe_interval: Duration,
 }

@@ -79,6 +79,7 @@ fn objects(name: &str, members: u32, spec: Value, version: &str, live: Live<'_>)
         cluster_domain: "cluster.local".into(),
         operator_namespace: "valkey-system".into(),
         identity: "valkey-operator-0".into(),
+        probe_interval: vko_core::probe::QUIET,
     };
     let inputs = Inputs { conf: "appendonly yes\n", users_acl: "user probe off\n", start, ending: false };
     render(&topology, &desired, &inputs, &settings, live).unwrap()

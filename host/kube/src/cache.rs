@@ -245,7 +245,7 @@ pub fn version(object: &Object) -> u64 {
 /// Whom a change concerns.
 fn instance(kind: Kind, object: &Object) -> &str {
     match kind {
-        Kind::Valkey | Kind::Failover => object.name(),
+        kind if kind.is_instance() => object.name(),
         Kind::Node => "",
         _ => object.label(names::INSTANCE),
     }

@@ -25,7 +25,7 @@ use crate::watch::Watch;
 /// Deadline of connecting: within that of a request, so that the error can say what is wrong.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// Kinds that exist only when the CRDs were applied.
-const OWN_KINDS: [Kind; 2] = [Kind::Valkey, Kind::Failover];
+const OWN_KINDS: [Kind; 4] = Kind::INSTANCES;
 
 /// What the operator looks after, and who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

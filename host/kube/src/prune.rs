@@ -3,10 +3,10 @@
 //! | kind | kept |
 //! | --- | --- |
 //! | Pod, Node | what the core reads, listed below. Never sent back: `replace` refuses these kinds |
-//! | what we apply (StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget, Failover) | all, with our own entries of managedFields: they tell which fields were ours and aren't rendered any more |
+//! | what we apply (StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget, the topology kinds) | all, with our own entries of managedFields: they tell which fields were ours and aren't rendered any more |
 //! | others | all but managedFields |
 //!
-//! Annotations of the others stay, `last-applied-configuration` too: Valkey and Failover are sent back whole (finalizers, status),
+//! Annotations of the others stay, `last-applied-configuration` too: Valkey and the topology kinds are sent back whole (finalizers, status),
 //! and what is missing in a PUT is gone. managedFields are taken out before anything is sent; the server then keeps its own.
 
 use serde_json::{Map, Value};
@@ -103,10 +103,9 @@ fn node(fields: &mut Map<String, Value>) {
 
 /// Keeps our entries where the core compares by them, without their time, which says when and not what.
 fn managed_fields(kind: Kind, fields: &mut Map<String, Value>) {
-    let compared = matches!(
-        kind,
-        Kind::StatefulSet | Kind::Service | Kind::ConfigMap | Kind::Secret | Kind::PodDisruptionBudget | Kind::Failover
-    );
+    let applied =
+        matches!(kind, Kind::StatefulSet | Kind::Service | Kind::ConfigMap | Kind::Secret | Kind::PodDisruptionBudget);
+    let compared = applied || kind.is_topology();
     within(fields, "metadata", |metadata| {
         if !compared {
             metadata.remove("managedFields");

@@ -40,9 +40,8 @@ pub fn selections(options: &Options) -> Vec<Selection> {
     let ours =
         |kind| Selection { kind, namespace: options.namespace.clone(), label: Some((names::MANAGED_BY, Some(names::OPERATOR))) };
     let every = |kind| Selection { kind, namespace: options.namespace.clone(), label: None };
-    vec![
-        every(Kind::Valkey),
-        every(Kind::Failover),
+    let instances = Kind::INSTANCES.map(every);
+    let rest = [
         ours(Kind::StatefulSet),
         ours(Kind::Service),
         ours(Kind::ConfigMap),
@@ -57,7 +56,8 @@ pub fn selections(options: &Options) -> Vec<Selection> {
             namespace: Some(options.operator_namespace.clone()),
             label: Some((names::POLICY, None)),
         },
-    ]
+    ];
+    instances.into_iter().chain(rest).collect()
 }
 
 #[cfg(test)]

@@ -86,13 +86,14 @@ fn lines(events: &[Value]) -> String {
 
 /// An API server that serves our kinds and has no objects.
 fn empty(request: &str) -> Answer {
-    let resource = |plural: &str, kind: &str| {
-        let resource = json!({"name": plural, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["list"]});
-        Answer::Json(200, json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": [resource]}))
+    let resources = |served: &[Kind]| {
+        let resource = |kind: &Kind| json!({"name": kind.plural(), "singularName": "", "namespaced": true, "kind": kind.name(), "verbs": ["list"]});
+        let resources: Vec<Value> = served.iter().map(resource).collect();
+        Answer::Json(200, json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": resources}))
     };
     match request {
-        "GET /apis/rds.valkey.buf.red/v1alpha1" => resource("valkeys", "Valkey"),
-        "GET /apis/valkey.buf.red/v1alpha1" => resource("failovers", "Failover"),
+        "GET /apis/rds.valkey.buf.red/v1alpha1" => resources(&[Kind::Valkey]),
+        "GET /apis/valkey.buf.red/v1alpha1" => resources(&[Kind::Cluster, Kind::Failover, Kind::Sentinel]),
         _ if request.contains("watch=true") => Answer::Stays(Vec::new()),
         _ => Answer::Json(200, list(&[], 1, "")),
     }

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use hyper::StatusCode;
@@ -70,6 +71,7 @@ async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, req
         cluster_domain: options.cluster_domain.clone(),
         operator_namespace: options.pod_namespace.clone(),
         identity: lease.identity.clone(),
+        probe_interval: Duration::from_millis(options.probe_interval_ms),
     };
     let engine = Arc::new(Engine::new()?);
     let compiling = engine.clone();
@@ -164,8 +166,9 @@ pub(crate) fn not_found() -> (StatusCode, String) {
 fn health_page<W: World>(world: Arc<W>) -> Answer {
     Arc::new(move |path| match path {
         "/healthz" => (StatusCode::OK, "ok\n".into()),
-        "/readyz" => match [Kind::Valkey, Kind::Failover, Kind::Pod, Kind::Secret]
+        "/readyz" => match Kind::INSTANCES
             .into_iter()
+            .chain([Kind::Pod, Kind::Secret])
             .find(|kind| Kube::cache_age(&*world, *kind).is_none())
         {
             None => (StatusCode::OK, "ok\n".into()),

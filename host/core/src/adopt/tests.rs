@@ -8,16 +8,31 @@ use crate::ledger::Ledger;
 
 type Change = fn(&mut Scene) -> &mut Scene;
 
-const THREE: Setting = Setting { members: 3, alone: false, at_rest: true };
-const ONE: Setting = Setting { members: 1, alone: true, at_rest: true };
+/// The data set's members, and the rest of [`Setting`].
+#[derive(Clone, Copy)]
+struct Case {
+    members: u32,
+    alone: bool,
+    at_rest: bool,
+}
+
+impl Case {
+    fn setting(self) -> Setting {
+        Setting { members: [("rfr-x".to_owned(), self.members)].into(), alone: self.alone, at_rest: self.at_rest }
+    }
+}
+
+const THREE: Case = Case { members: 3, alone: false, at_rest: true };
+const ONE: Case = Case { members: 1, alone: true, at_rest: true };
 
 /// `-`, or the lesson in short.
-fn short(scene: &Scene, setting: Setting) -> String {
-    match lesson(&scene.0, setting) {
+fn short(scene: &Scene, setting: Case) -> String {
+    match lesson(&scene.0, &setting.setting()) {
         None => "-".into(),
         Some(Lesson::Primary(member, replid, _)) => format!("primary {} {replid}", member.ordinal),
         Some(Lesson::Lineage(replid, _)) => format!("lineage {replid}"),
         Some(Lesson::Unformed) => "unformed".into(),
+        Some(Lesson::Shards(members)) => format!("{} shards", members.len()),
         Some(Lesson::Formed(replid, offset)) => format!("formed {replid} {offset}"),
     }
 }
@@ -58,7 +73,7 @@ fn the_former_one_keeps_its_role_if_its_successor_never_took_it() {
     scene.detach(1).detach(2);
     scene.0.ledger.last_primary = LastPrimary::Members(vec![mk_member(1)]);
     assert_eq!(short(&scene, THREE), "primary 0 h1");
-    assert_eq!(short(&scene, Setting { at_rest: false, ..THREE }), "-", "its promotion may be under way");
+    assert_eq!(short(&scene, Case { at_rest: false, ..THREE }), "-", "its promotion may be under way");
     let mut restarted = scene.clone();
     history(&mut restarted, 1, "h2", "h1");
     assert_eq!(short(&restarted, THREE), "-", "it was a primary since");
@@ -75,8 +90,8 @@ fn a_sole_member_that_starts_by_itself() {
     assert_eq!(short(&scene, ONE), "-", "it follows nobody");
     scene.facts(0).role = Role::Primary;
     assert_eq!(short(&scene, ONE), "primary 0 own-0");
-    assert_eq!(short(&scene, Setting { alone: false, ..ONE }), "-", "it should wait to be named");
-    assert_eq!(short(&scene, Setting { members: 3, ..ONE }), "-", "it isn't the only one");
+    assert_eq!(short(&scene, Case { alone: false, ..ONE }), "-", "it should wait to be named");
+    assert_eq!(short(&scene, Case { members: 3, ..ONE }), "-", "it isn't the only one");
 
     let mut successor = Scene::healthy(1);
     successor.0.ledger.last_primary = LastPrimary::Members(vec![crate::guard::testing::mk_member(0)]);
@@ -116,7 +131,7 @@ fn a_lost_ledger_is_written_anew_when_all_answer_and_agree() {
     let mut scene = Scene::unformed(3);
     lose(&mut scene);
     assert_eq!(short(&scene, THREE), "unformed", "all wait, empty");
-    assert_eq!(short(&scene, Setting { members: 0, ..THREE }), "-", "how many there should be is unknown");
+    assert_eq!(short(&scene, Case { members: 0, ..THREE }), "-", "how many there should be is unknown");
     scene.facts(1).keys = 1;
     assert_eq!(short(&scene, THREE), "-", "one holds data of no known history");
 }
@@ -127,7 +142,7 @@ fn what_is_learnt_is_written_down() {
     ledger.fences.push(crate::ledger::Fence { pod: "uid-1".into(), detached_at: 5, ..Default::default() });
     let mut scene = Scene::healthy(3);
     hook(&mut scene).follow(0, 1).claims(3);
-    lesson(&scene.0, THREE).unwrap().learn(&mut ledger, 7);
+    lesson(&scene.0, &THREE.setting()).unwrap().learn(&mut ledger, 7);
     assert_eq!((ledger.formed, ledger.lineages[0].replid.as_str()), (Some(true), "h2"));
     assert_eq!((ledger.last_primary[0].pod.as_str(), ledger.last_primary[0].claim.as_str()), ("uid-1", "claim-1"));
     assert_eq!(ledger.fences[0].detached_at, 0, "whoever leads has followers again");

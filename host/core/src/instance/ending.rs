@@ -20,11 +20,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vko_api::names;
 
+use super::topology::{Named, kind_of};
 use super::{Instance, Next};
 use crate::ledger::Ledger;
 use crate::object::{Kind, Object, ObjectId};
+use crate::refresh;
 use crate::world::{ApiError, Delete, World};
-use crate::{refresh, render};
 
 /// How long the kubelet gets to refresh the mounts before the pods are stopped. Too short costs hand-overs that serve nobody, no data.
 const TOLD_MS: u64 = 1_500;
@@ -39,25 +40,29 @@ impl<W: World> Instance<W> {
     ///
     /// The two kinds have a watch each: that the Valkey is gone, which is why its topology object goes, may be known a moment later. So it is
     /// read anew: the children of a Valkey that is gone would be nobody's once released.
-    pub(super) async fn release(&mut self, topology: &Object) -> Result<Next, ApiError> {
+    pub(super) async fn release(&mut self, topology: &Named) -> Result<Next, ApiError> {
         let fresh = self.shared.world.get(&self.valkey_id()).await?;
         let Some(valkey) = fresh.as_ref().filter(|valkey| !valkey.deleting()) else {
             return self.end(fresh.as_ref(), topology).await;
         };
-        let ledger = Ledger::read(topology.0.get("status"));
+        if kind_of(valkey) != topology.id.kind {
+            // A former Valkey of the name had another architecture: its servers are no use to this one.
+            return self.end(None, topology).await;
+        }
+        let ledger = Ledger::read(topology.object.0.get("status"));
         if ledger != Ledger::default() {
             self.rescued = Some(ledger);
         }
         for kind in CHILDREN {
             for child in self.shared.world.cached_of(kind, &self.key.namespace, &self.key.name) {
-                if child.list("/metadata/ownerReferences").iter().any(|owner| owner["uid"] == topology.uid()) {
+                if child.list("/metadata/ownerReferences").iter().any(|owner| owner["uid"] == topology.object.uid()) {
                     // Meanwhile they are the Valkey's: should it go before a successor adopts them, they go too.
                     let patch = json!({"metadata": {"uid": child.uid(), "ownerReferences": [owner_reference(valkey)]}});
                     self.shared.world.merge(&ObjectId::new(kind, &self.key.namespace, child.name()), &patch).await?;
                 }
             }
         }
-        self.drop_finalizer(&self.topology_id(), topology, names::FINALIZER).await?;
+        self.drop_finalizer(&topology.id, &topology.object, names::FINALIZER).await?;
         self.site = None;
         Ok(Next::After(AGAIN))
     }
@@ -68,32 +73,36 @@ impl<W: World> Instance<W> {
     }
 
     /// Ends the instance, a step further at each look.
-    pub(super) async fn end(&mut self, valkey: Option<&Object>, topology: &Object) -> Result<Next, ApiError> {
+    pub(super) async fn end(
+        &mut self,
+        valkey: Option<&Object>,
+        Named { id, object: topology }: &Named,
+    ) -> Result<Next, ApiError> {
         self.tracks = crate::execute::tracks::Tracks::default();
         self.probes.follow(Vec::new());
-        if !self.tell_hooks().await? {
+        if !self.tell_hooks(id.kind).await? {
             return Ok(Next::After(Duration::from_millis(TOLD_MS)));
         }
-        for set in self.shared.world.cached_of(Kind::StatefulSet, &self.key.namespace, &self.key.name) {
+        for set in self.stateful_sets(id.kind).values() {
             if !set.deleting() {
-                self.delete(Kind::StatefulSet, &set).await?;
+                self.delete(Kind::StatefulSet, set).await?;
             }
         }
-        if self.pods_left() {
+        if self.pods_left(id.kind) {
             return Ok(Next::After(AGAIN));
         }
         if claims_go(valkey, topology) {
-            for claim in self.claims() {
+            for claim in self.claims(id.kind) {
                 if !claim.deleting() {
                     self.delete(Kind::PersistentVolumeClaim, &claim).await?;
                 }
             }
         }
         for secret in self.shared.world.cached_of(Kind::Secret, &self.key.namespace, &self.key.name) {
-            let id = ObjectId::new(Kind::Secret, &self.key.namespace, secret.name());
-            self.drop_finalizer(&id, &secret, names::SECRET_FINALIZER).await?;
+            let secret_id = ObjectId::new(Kind::Secret, &self.key.namespace, secret.name());
+            self.drop_finalizer(&secret_id, &secret, names::SECRET_FINALIZER).await?;
         }
-        self.drop_finalizer(&self.topology_id(), topology, names::FINALIZER).await?;
+        self.drop_finalizer(id, topology, names::FINALIZER).await?;
         Ok(Next::After(AGAIN))
     }
 
@@ -106,26 +115,36 @@ impl<W: World> Instance<W> {
         Ok(Next::After(AGAIN))
     }
 
-    /// Says `ending` in the ConfigMap and tells the pods. `true` once they had time to see it, or there is nothing to tell.
-    async fn tell_hooks(&self) -> Result<bool, ApiError> {
-        let id = ObjectId::new(Kind::ConfigMap, &self.key.namespace, names::data_workload(&self.key.name));
-        let Some(config) = self.shared.world.cached(&id) else { return Ok(true) };
-        if config.text("/data/ending") != "yes" {
+    /// Says `ending` in the ConfigMaps and tells the pods. `true` once they had time to see it, or there is nothing to tell.
+    async fn tell_hooks(&self, topology: Kind) -> Result<bool, ApiError> {
+        let told = |config: &Object| config.text("/data/ending") == "yes";
+        let (pods, mut asked) = (self.pods(topology), false);
+        for pod in &pods {
+            // Read anew for each pod: the first of several that mount the same one changes it.
+            let Some(config) = self.mounted(topology, pod).filter(|config| !told(config)) else { continue };
+            let id = ObjectId::new(Kind::ConfigMap, &self.key.namespace, config.name());
             let patch = json!({"metadata": {"uid": config.uid()}, "data": {"ending": "yes"}});
             self.shared.world.merge(&id, &patch).await?;
+            asked = true;
+        }
+        if asked {
             return Ok(false);
         }
-        let (hash, now) = (refresh::hash(&config), self.shared.world.unix_ms());
-        let pods = self.pods();
-        for pod in pods.iter().filter(|pod| refresh::due(pod, &hash, now)) {
-            let id = ObjectId::new(Kind::Pod, &self.key.namespace, pod.name());
-            self.shared.world.merge(&id, &refresh::patch(pod, &hash, now)).await?;
+        let (now, mut settled) = (self.shared.world.unix_ms(), true);
+        for pod in &pods {
+            let Some(config) = self.mounted(topology, pod) else { continue };
+            let hash = refresh::hash(&config);
+            if refresh::due(pod, &hash, now) {
+                let id = ObjectId::new(Kind::Pod, &self.key.namespace, pod.name());
+                self.shared.world.merge(&id, &refresh::patch(pod, &hash, now)).await?;
+            }
+            settled &= pod.deleting() || refresh::settled(pod, &hash, now, TOLD_MS);
         }
-        Ok(pods.iter().all(|pod| pod.deleting() || refresh::settled(pod, &hash, now, TOLD_MS)))
+        Ok(settled)
     }
 
     /// Pods that still run somewhere that can be asked.
-    fn pods_left(&self) -> bool {
+    fn pods_left(&self, topology: Kind) -> bool {
         let nodes = self.shared.world.cached_all(Kind::Node);
         let answers = |name: &str| {
             nodes
@@ -133,7 +152,7 @@ impl<W: World> Instance<W> {
                 .find(|node| node.name() == name)
                 .is_some_and(|node| node.condition("Ready").is_some_and(|ready| ready["status"] == "True"))
         };
-        self.pods().iter().any(|pod| answers(pod.text("/spec/nodeName")))
+        self.pods(topology).iter().any(|pod| answers(pod.text("/spec/nodeName")))
     }
 
     async fn delete(&self, kind: Kind, object: &Object) -> Result<(), ApiError> {
@@ -156,23 +175,6 @@ impl<W: World> Instance<W> {
             Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    pub(super) fn pods(&self) -> Vec<Object> {
-        let selector = render::selector(&self.key.name);
-        let fits = |pod: &Object| selector.iter().all(|(key, value)| pod.label(key) == value);
-        self.shared.world.cached_of(Kind::Pod, &self.key.namespace, &self.key.name).into_iter().filter(fits).collect()
-    }
-
-    pub(super) fn claims(&self) -> Vec<Object> {
-        let workload = names::data_workload(&self.key.name);
-        let ours = |claim: &Object| crate::observe::place_of_claim(claim.name()).is_some_and(|(of, _)| of == workload);
-        self.shared
-            .world
-            .cached_of(Kind::PersistentVolumeClaim, &self.key.namespace, &self.key.name)
-            .into_iter()
-            .filter(ours)
-            .collect()
     }
 }
 

@@ -11,20 +11,22 @@ use vko_model::version::Line;
 use vko_wit::common::Pair;
 
 use super::Instance;
+use super::topology::Named;
 use crate::object::{Kind, Object};
 use crate::render::Topology;
 use crate::world::{Credential, Target, World};
 
 /// A view older than this is too old to do anything dangerous on: a dead watch is found and replaced sooner.
 const FRESH_MAX: Duration = Duration::from_secs(90);
-/// Kinds whose absence is evidence.
-const EVIDENCE: [Kind; 5] = [Kind::Pod, Kind::Node, Kind::PersistentVolumeClaim, Kind::StatefulSet, Kind::Failover];
+/// Kinds whose absence is evidence, beside the topology object's own.
+const EVIDENCE: [Kind; 4] = [Kind::Pod, Kind::Node, Kind::PersistentVolumeClaim, Kind::StatefulSet];
 /// Kinds that an observation lists.
 const LISTED: [Kind; 5] = [Kind::StatefulSet, Kind::Service, Kind::ConfigMap, Kind::PodDisruptionBudget, Kind::Secret];
 
 impl<W: World> Instance<W> {
-    pub(super) fn is_fresh(&self) -> bool {
-        EVIDENCE.iter().all(|kind| self.shared.world.cache_age(*kind).is_some_and(|age| age <= FRESH_MAX))
+    pub(super) fn is_fresh(&self, topology: Kind) -> bool {
+        let fresh = |kind| self.shared.world.cache_age(kind).is_some_and(|age| age <= FRESH_MAX);
+        EVIDENCE.into_iter().chain([topology]).all(fresh)
     }
 
     pub(super) fn objects(&self) -> Vec<(Kind, Object)> {
@@ -34,12 +36,13 @@ impl<W: World> Instance<W> {
         LISTED.into_iter().flat_map(of).collect()
     }
 
-    pub(super) fn render_topology(&self, topology: &Object) -> Topology {
+    pub(super) fn render_topology(&self, Named { id, object: topology }: &Named) -> Topology {
         Topology {
             namespace: self.key.namespace.clone(),
             name: self.key.name.clone(),
             uid: topology.uid().into(),
-            valkey_uid: topology.label(names::VALKEY_UID).into(),
+            // Sentinels that stand alone are nobody's but their own.
+            valkey_uid: if id.kind == Kind::Sentinel { topology.uid() } else { topology.label(names::VALKEY_UID) }.into(),
             spec: topology.0.get("spec").cloned().unwrap_or(Value::Null),
         }
     }

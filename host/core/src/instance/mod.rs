@@ -8,20 +8,26 @@
 //! 4. When the Lease is lost the task is dropped, with its probes and tracks, in the middle of whatever it did.
 //!
 //! # Flow of a look
-//! 1. Valkey → Failover ([`translation`]).
-//! 2. Ending, if something is being deleted ([`ending`]).
-//! 3. Accounts and probes.
-//! 4. OBSERVE, and what the ledger learns from it.
-//! 5. PLAN and GUARD ([`crate::governor`]).
-//! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks.
-//! 7. REPORT: the topology object, then the Valkey.
+//! 1. Whose instance it is ([`topology`]); ending, if something is being deleted ([`ending`]).
+//! 2. Valkey → topology object ([`translation`]).
+//! 3. Accounts and probes ([`setup`]).
+//! 4. OBSERVE, and what the ledger learns from it ([`learn`]).
+//! 5. PLAN and GUARD ([`decide`], [`crate::governor`]).
+//! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks ([`act`]).
+//! 7. REPORT: the topology object, then the Valkey ([`finish`], [`crate::report`]).
 
+mod act;
+mod decide;
 mod ending;
+mod finish;
 mod gather;
+mod learn;
 mod look;
+mod setup;
 #[cfg(test)]
 mod tests;
 mod told;
+mod topology;
 mod translation;
 
 use std::panic::AssertUnwindSafe;

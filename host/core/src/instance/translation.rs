@@ -11,49 +11,38 @@ use vko_api::{TopologySpec, names, translate};
 use vko_wit::planning::Severity;
 
 use super::Instance;
+use super::look::Refused;
+use super::topology::{Named, is_foreign, kind_of};
 use crate::diff::differs;
-use crate::object::{Kind, Object, ObjectId};
+use crate::object::{Kind, Object};
 use crate::world::{ApiError, World};
 
-/// Why the newest spec isn't in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) reason: String,
-    pub(super) message: String,
-}
-
 impl<W: World> Instance<W> {
-    pub(super) fn topology_id(&self) -> ObjectId {
-        ObjectId::new(Kind::Failover, &self.key.namespace, &self.key.name)
-    }
-
-    pub(super) fn valkey_id(&self) -> ObjectId {
-        ObjectId::new(Kind::Valkey, &self.key.namespace, &self.key.name)
-    }
-
     /// Brings the topology object to what the Valkey says.
     ///
     /// # Errors
     /// The API server's. A refused spec is no error here: it is the answer.
-    pub(super) async fn translate(&self, valkey: &Object, live: Option<&Object>) -> Result<Option<Refused>, ApiError> {
+    pub(super) async fn translate(&self, valkey: &Object, live: Option<&Named>) -> Result<Option<Refused>, ApiError> {
+        let kind = kind_of(valkey);
+        if let Some(other) = live.filter(|live| live.id.kind != kind) {
+            return Ok(Some(self.other_kind(valkey, other)));
+        }
+        let live = live.map(|live| &live.object);
         let spec = match self.wanted_spec(valkey, live) {
             Ok(spec) => spec,
             Err(refused) => return Ok(Some(refused)),
         };
-        let wanted = topology_object(valkey, &spec);
+        let wanted = topology_object(valkey, kind, &spec);
         let live = match live {
             Some(live) => Some(live.clone()),
-            None => self.shared.world.get(&self.topology_id()).await?,
+            None => self.shared.world.get(&self.own_id(kind)).await?,
         };
         match live {
             Some(live) if live.deleting() => {}
-            Some(live)
-                if live.label(names::VALKEY_UID) != valkey.uid()
-                    && !live.controller_uid().is_empty()
-                    && live.controller_uid() != valkey.uid() =>
-            {
+            Some(live) if is_foreign(&live, valkey) => {
                 let message = format!(
-                    "a Failover {} exists that belongs to something else; delete it or choose another name",
+                    "a {} {} exists that belongs to something else; delete it or choose another name",
+                    kind.name(),
                     self.key.name
                 );
                 return Ok(Some(Refused { reason: "TopologyForeign".into(), message }));
@@ -76,6 +65,18 @@ impl<W: World> Instance<W> {
         Ok(None)
     }
 
+    /// What governs has another kind than this Valkey becomes.
+    fn other_kind(&self, valkey: &Object, live: &Named) -> Refused {
+        let (kind, name) = (live.id.kind.name(), &self.key.name);
+        if is_foreign(&live.object, valkey) {
+            let message =
+                format!("the {kind} {name} of something else, or of a former Valkey, has this name; it has to be gone first");
+            return Refused { reason: "TopologyForeign".into(), message };
+        }
+        let message = format!("spec.arch was changed, which is refused: {name} is served by a {kind}; set it back");
+        Refused { reason: "ChangeRefused".into(), message }
+    }
+
     fn wanted_spec(&self, valkey: &Object, live: Option<&Object>) -> Result<Value, Refused> {
         let refuse = |reason: &str, message: String| Refused { reason: reason.into(), message };
         let typed = translate::read(&valkey.0).and_then(|typed| translate::translate(&typed, &self.shared.images));
@@ -89,16 +90,17 @@ impl<W: World> Instance<W> {
         }
         let mut json = serde_json::to_value(&spec).map_err(|error| refuse("SpecUnreadable", error.to_string()))?;
         keep_image(&mut json, live);
-        self.ask_policy(&json, live_spec)?;
+        self.ask_policy(kind_of(valkey), &json, live_spec)?;
         Ok(json)
     }
 
     /// The policy's word on a spec that differs from the one in force.
-    fn ask_policy(&self, spec: &Value, live: Option<&Value>) -> Result<(), Refused> {
+    fn ask_policy(&self, kind: Kind, spec: &Value, live: Option<&Value>) -> Result<(), Refused> {
         if live == Some(spec) {
             return Ok(());
         }
-        let Some(policy) = self.shared.registry.built_in(vko_wit::common::Architecture::Replica) else { return Ok(()) };
+        let architecture = crate::observe::architecture(kind, spec);
+        let Some(policy) = self.shared.registry.built_in(architecture) else { return Ok(()) };
         let previous = live.map(Value::to_string).unwrap_or_default();
         let Ok(violations) = policy.validate(&spec.to_string(), &previous) else { return Ok(()) };
         let errors: Vec<String> =
@@ -130,18 +132,19 @@ fn image_annotation(spec: &Value) -> String {
     Value::Object(fields.collect()).to_string()
 }
 
-fn topology_object(valkey: &Object, spec: &Value) -> Value {
+fn topology_object(valkey: &Object, kind: Kind, spec: &Value) -> Value {
+    let component = if kind == Kind::Cluster { names::component::CLUSTER } else { names::component::FAILOVER };
     json!({
-        "apiVersion": Kind::Failover.api_version(),
-        "kind": Kind::Failover.name(),
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
         "metadata": {
             "name": valkey.name(),
             "namespace": valkey.namespace(),
             "labels": {
                 names::MANAGED_BY: names::OPERATOR,
-                names::COMPONENT: "failover",
+                names::COMPONENT: component,
                 names::APP_NAME: "valkey",
-                names::TYPE: "failover",
+                names::TYPE: component,
                 names::INSTANCE: valkey.name(),
                 names::VALKEY_UID: valkey.uid(),
             },

@@ -42,7 +42,9 @@ pub(crate) const MOUNT_SETTLES: Duration = Duration::from_secs(5);
 pub struct Inputs<'a> {
     /// The topology object.
     pub topology: &'a Object,
-    /// The Valkey it belongs to, if it is there.
+    /// Its kind.
+    pub kind: Kind,
+    /// What a person wrote, if it is there: the Valkey, or the topology object itself where Sentinels stand alone.
     pub valkey: Option<&'a Object>,
     /// StatefulSets, Services, ConfigMaps, budgets and Secrets of the instance.
     pub objects: &'a [(Kind, Object)],
@@ -98,6 +100,15 @@ pub fn observe(inputs: &Inputs<'_>) -> Observed {
     }
 }
 
+/// The architecture of an instance, by its topology object.
+pub(crate) fn architecture(kind: Kind, spec: &Value) -> Architecture {
+    match kind {
+        Kind::Cluster => Architecture::Cluster,
+        Kind::Failover if spec.get("sentinel").is_none_or(Value::is_null) => Architecture::Replica,
+        _ => Architecture::Failover,
+    }
+}
+
 fn instance(inputs: &Inputs<'_>) -> Instance {
     let topology = inputs.topology;
     let person = inputs.valkey.unwrap_or(topology);
@@ -106,8 +117,8 @@ fn instance(inputs: &Inputs<'_>) -> Instance {
         name: topology.name().into(),
         uid: topology.uid().into(),
         generation: topology.generation(),
-        architecture: Architecture::Replica,
-        kind: Kind::Failover.name().into(),
+        architecture: architecture(inputs.kind, topology.0.get("spec").unwrap_or(&Value::Null)),
+        kind: inputs.kind.name().into(),
         spec: topology.0.get("spec").unwrap_or(&Value::Null).to_string(),
         annotations: annotations(person),
         // The part of it that policies write; the rest is the host's.

@@ -108,6 +108,7 @@ impl Fixture {
             self.objects.iter().map(|(kind, object)| (*kind, Object::new(object.clone()))).collect();
         observe(&Inputs {
             topology: &topology,
+            kind: Kind::Failover,
             valkey: valkey.as_ref(),
             objects: &listed,
             pods: &objects(&self.pods),

@@ -101,5 +101,6 @@ pub(crate) fn mk_settings() -> Settings {
         cluster_domain: "cluster.local".into(),
         operator_namespace: "valkey-system".into(),
         identity: "valkey-operator-0".into(),
+        probe_interval: crate::probe::QUIET,
     }
 }

@@ -1,0 +1,89 @@
+//! The end of a look: what the ledger notes once everything is as declared, and when to look again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use vko_wit::observation::{Observed, Reach};
+use vko_wit::planning::{Phase, Plan};
+
+use super::look::LookError;
+use super::{Instance, LOOK_ANYWAY};
+use crate::governor::Decision;
+use crate::ledger::Member;
+use crate::probe;
+use crate::report::HostFacts;
+use crate::site::Site;
+use crate::world::World;
+
+/// While a mounted file waits for the kubelet, its having settled is no event: look again.
+const MOUNTS: Duration = Duration::from_secs(2);
+/// While something of the host's own doesn't work, that it would now is no event either.
+const PROBLEM: Duration = Duration::from_secs(10);
+
+impl<W: World> Instance<W> {
+    /// Once everything is as declared: who the members are, and which version they all run.
+    pub(super) async fn note_finished(
+        &self,
+        site: &Arc<Site<W>>,
+        observed: &Observed,
+        plan: Option<&Plan>,
+    ) -> Result<(), LookError> {
+        if plan.is_none_or(|plan| plan.status.phase != Phase::Ready) {
+            return Ok(());
+        }
+        let serving = observed.servers.iter().filter_map(|server| observed.pods.iter().find(|pod| pod.uid == server.pod));
+        let mut members: Vec<Member> = serving.map(|pod| Member::of(observed, pod)).collect();
+        // A removed member stays on record until its claim is gone: only recorded claims may be deleted.
+        let claimed = |known: &Member| observed.claims.iter().any(|claim| claim.uid == known.claim);
+        let left: Vec<Member> = site.store.ledger().await.members.into_iter().filter(claimed).collect();
+        for known in left {
+            if !members.iter().any(|m| m.workload == known.workload && m.ordinal == known.ordinal) {
+                members.push(known);
+            }
+        }
+        let finished = finished_version(observed);
+        Ok(site
+            .store
+            .change(|ledger| {
+                ledger.members = members;
+                if finished.is_some() {
+                    ledger.finished_version = finished;
+                }
+                let pods: Vec<&str> = observed.pods.iter().map(|pod| pod.uid.as_str()).collect();
+                ledger.fences.retain(|fence| pods.contains(&fence.pod.as_str()));
+            })
+            .await?)
+    }
+
+    /// How soon to ask servers and to look again.
+    pub(super) fn pace(&mut self, observed: &Observed, decision: &Decision, unsettled: bool, host: &HostFacts) -> Duration {
+        let at_rest =
+            self.tracks.running().is_empty() && decision.guarded.tracks.is_empty() && !unsettled && host.problem.is_none();
+        let ready = decision.plan.as_ref().is_some_and(|plan| plan.status.phase == Phase::Ready);
+        let quiet = all_answer(observed) && at_rest && ready;
+        self.probes.set_pace(if quiet { self.shared.settings.probe_interval } else { probe::ALERT });
+        let asked = decision.plan.as_ref().map_or(0, |plan| plan.look_again);
+        let mut again = if asked == 0 { LOOK_ANYWAY } else { Duration::from_millis(asked) };
+        if unsettled {
+            again = again.min(MOUNTS);
+        }
+        if host.problem.is_some() || decision.plan.is_none() {
+            again = again.min(PROBLEM);
+        }
+        again
+    }
+}
+
+/// Every pod has a server or Sentinel in it, and all of these answer.
+fn all_answer(observed: &Observed) -> bool {
+    observed.pods.len() <= observed.servers.len() + observed.sentinels.len()
+        && observed.servers.iter().all(|server| server.reach == Reach::Answered)
+        && observed.sentinels.iter().all(|sentinel| sentinel.reach == Reach::Answered)
+}
+
+/// The version that all data servers have; where there are none, nothing says.
+fn finished_version(observed: &Observed) -> Option<String> {
+    let mut versions = observed.servers.iter().filter_map(|server| server.facts.as_ref()).map(|facts| facts.version);
+    let first = versions.next()?;
+    versions.all(|version| version == first).then(|| format!("{}.{}.{}", first.major, first.minor, first.patch))
+}

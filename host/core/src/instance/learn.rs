@@ -1,0 +1,96 @@
+//! OBSERVE, and what the ledger learns from it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vko_wit::observation::{Observed, TemplateState};
+
+use super::Instance;
+use super::look::LookError;
+use super::topology::Named;
+use crate::adopt::{Setting, lesson};
+use crate::object::{Kind, Object};
+use crate::observe::{Inputs, observe};
+use crate::site::Site;
+use crate::workloads;
+use crate::world::World;
+
+/// What a pod's template is, by the stamps of the StatefulSet in force.
+fn template_state(pod: &Object, set: &Object) -> TemplateState {
+    let of = |key: &str| {
+        (pod.annotation(key) == set.annotation(key), pod.annotation(key).is_empty() || set.annotation(key).is_empty())
+    };
+    match (of(vko_api::names::SPEC_HASH), of(vko_api::names::SOFTWARE)) {
+        ((_, true), _) | (_, (_, true)) => TemplateState::Unknown,
+        ((false, _), _) => TemplateState::SpecChanged,
+        (_, (false, _)) => TemplateState::NewerSoftware,
+        _ => TemplateState::Current,
+    }
+}
+
+impl<W: World> Instance<W> {
+    /// OBSERVE; if the ledger learns from it, observes once more with the newer ledger.
+    pub(super) async fn observe_and_learn(
+        &self,
+        site: &Arc<Site<W>>,
+        person: &Object,
+        topology: &Named,
+        pods: &[Object],
+    ) -> Result<Observed, LookError> {
+        let observed = self.observe(site, person, topology, pods).await;
+        let sets = self.stateful_sets(topology.id.kind);
+        let replicas = |set: &Object| set.number("/spec/replicas").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let members = sets.iter().map(|(name, set)| (name.clone(), replicas(set))).collect();
+        let alone = self.objects().iter().any(|(kind, object)| *kind == Kind::ConfigMap && object.text("/data/start") == "alone");
+        match lesson(&observed, &Setting { members, alone, at_rest: self.tracks.at_rest() }) {
+            None => Ok(observed),
+            Some(lesson) => {
+                tracing::info!(namespace = self.key.namespace, instance = self.key.name, ?lesson, "the ledger learns");
+                let now = observed.now;
+                site.store.change(|ledger| lesson.learn(ledger, now)).await?;
+                Ok(self.observe(site, person, topology, pods).await)
+            }
+        }
+    }
+
+    async fn observe(&self, site: &Arc<Site<W>>, person: &Object, topology: &Named, pods: &[Object]) -> Observed {
+        let (objects, claims) = (self.objects(), self.claims(topology.id.kind));
+        let nodes = self.shared.world.cached_all(Kind::Node);
+        let servers = self.memory.snapshot();
+        let (now, unix) = (self.shared.world.monotonic(), self.shared.world.unix_ms());
+        let (ledger, written) = self.detached.rectify(&site.store.ledger().await, unix, now);
+        let sets = self.stateful_sets(topology.id.kind);
+        let set_of = |pod: &Object| sets.get(pod.name().rsplit_once('-')?.0);
+        let template = |pod: &Object| set_of(pod).map_or(TemplateState::Unknown, |set| template_state(pod, set));
+        let mut observed = observe(&Inputs {
+            topology: &topology.object,
+            kind: topology.id.kind,
+            valkey: Some(person),
+            objects: &objects,
+            pods,
+            claims: &claims,
+            nodes: &nodes,
+            fresh: self.is_fresh(topology.id.kind),
+            servers: &servers,
+            ledger: &ledger,
+            recent: site.outcomes.recent(now),
+            jobs: Vec::new(),
+            now: unix,
+            monotonic: now,
+            looking_for: now.saturating_sub(self.started),
+            operator_version: &self.shared.settings.operator_version,
+            cluster_domain: &self.shared.settings.cluster_domain,
+            template: &template,
+        });
+        observed.extensions.extend(written);
+        self.former.resolve(&mut observed);
+        observed
+    }
+
+    /// The live StatefulSets of the instance, by name.
+    pub(super) fn stateful_sets(&self, topology: Kind) -> BTreeMap<String, Object> {
+        let all = self.shared.world.cached_of(Kind::StatefulSet, &self.key.namespace, &self.key.name).into_iter();
+        let ours = |set: &Object| workloads::purpose(topology, &self.key.name, set.name()).is_some();
+        all.filter(ours).map(|set| (set.name().to_owned(), set)).collect()
+    }
+}
