@@ -148,6 +148,25 @@ impl<C> Decision<C> {
     }
 }
 
+impl<C> Decision<C> {
+    /// The same, among the causes of a policy that has more of them.
+    pub fn widen<D: From<C>>(self) -> Decision<D> {
+        let widen = |b: Block<C>| Block {
+            subject: b.subject,
+            cause: b.cause.into(),
+            message: b.message,
+            remedy: b.remedy,
+            token: b.token,
+        };
+        Decision {
+            tracks: self.tracks,
+            blocks: self.blocks.into_iter().map(widen).collect(),
+            look_again: self.look_again,
+            data_lost: self.data_lost,
+        }
+    }
+}
+
 /// The sooner of two looks; 0 is none.
 pub fn sooner(a: u64, b: u64) -> u64 {
     match (a, b) {

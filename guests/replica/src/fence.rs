@@ -47,12 +47,18 @@ pub fn keep(view: &View<'_>, primary: &Member<'_>, members: u32) -> Option<Track
     let replicas = counted().filter(|m| synced(primary, m)).count();
     // What the primary itself hears decides whether writes go on: replicas that only we can't reach are no reason to lower it.
     let heard = counted().filter(|m| m.uid().is_some_and(|uid| facts.replicas.iter().any(|r| streams(r, uid)))).count();
-    let min = wanted_min(members, replicas).max(facts.fence.min_replicas.min(wanted_min(members, heard)));
+    // Where others decide who replaces a silent primary, a fence only stops writes.
+    let min = match view.authority {
+        Some(_) => 0,
+        None => wanted_min(members, replicas).max(facts.fence.min_replicas.min(wanted_min(members, heard))),
+    };
     if is_set(view, uid, facts, min) {
         return None;
     }
     let now = facts.fence.min_replicas;
-    let reason = if min < now {
+    let reason = if view.authority.is_some() {
+        "Sentinels decide who replaces a silent primary: no fence is needed".to_owned()
+    } else if min < now {
         format!("only {replicas} replica(s) are synced: writes shall go on with fewer")
     } else {
         format!("{replicas} replica(s) are synced: the primary shall refuse writes once it hears fewer than {min}")
@@ -83,6 +89,17 @@ mod tests {
         for (members, synced, expected) in table {
             assert_eq!(wanted_min(members, synced), expected, "{members} members, {synced} synced");
         }
+    }
+
+    #[test]
+    fn under_an_authority_there_is_none() {
+        let mut scene = Scene::healthy("x", 3);
+        let lifted = |scene: &Scene| {
+            let view = scene.view().under(crate::view::Authority { monitor: "m".into(), named: None });
+            keep(&view, &view.members[0], 3).map(|t| t.steps[0].operation.clone())
+        };
+        assert_eq!(lifted(&scene), Some(setting("uid-x-0", 0)), "one that is there is lifted");
+        assert_eq!(lifted(scene.unfence(0)), None, "none is raised");
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //! 2. [`primary`] says who is the primary. Nobody: [`creation`] or [`promotion`]. Somebody: [`followers`], [`fence`], [`membership`].
 //! 3. [`routing`] and [`status`] follow from the observation alone; [`backoff`] holds steps that failed lately.
 //!
-//! Other policies reuse all of it by [`decide_with`]. The decisions in prose: docs/replica-decisions.md.
+//! Other policies reuse all of it by [`decide_with`], or its parts: the failover policy puts Sentinels before [`promotion`] and beside the
+//! rest ([`act`], [`conclude`], [`view::Authority`]). The decisions in prose: docs/replica-decisions.md.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod backoff;
@@ -37,13 +38,15 @@ pub mod testing;
 pub mod unknown;
 pub mod view;
 
+use std::fmt::Debug;
+
 use vko_sdk::common::Architecture;
 use vko_sdk::{ModuleInfo, Observed, Plan, Policy, PolicyError, Violation};
 
 pub use crate::candidates::Preferences;
 use crate::decision::{BY_ITSELF, Block, Cause, Decision, LATER_MS, PRIMARY, SOON_MS, sooner};
 use crate::primary::{Accepted, accept};
-use crate::status::Picture;
+use crate::status::{Beside, Picture};
 use crate::view::{Member, View};
 
 /// The policy.
@@ -91,35 +94,56 @@ pub fn decide_with(observed: &Observed, preferences: &Preferences<'_>) -> Result
     }
     let view = View::new(observed, spec::read(&observed.instance.spec)?);
     let accepted = accept(&view);
-    let primary = match accepted {
-        Accepted::One(member) | Accepted::OneOf(member, _) => Some(member),
-        Accepted::Nobody | Accepted::Undecided(_) | Accepted::Unrecorded(_) | Accepted::Empty(_) => None,
-    };
-    let hands_off = observed.instance.deleting || observed.instance.paused;
-    let wished = if hands_off { Decision::default() } else { act(&view, &accepted, preferences) };
-    let decision = backoff::settle(observed, wished, Cause::HostLacksOperation);
-    let picture = Picture::new(&view, primary, &decision);
+    let wish = || act(&view, &accepted, preferences, &promotion::succeed);
+    Ok(conclude(&view, &accepted, wish, Beside::default()))
+}
+
+/// Who succeeds while nobody answers as a primary: [`promotion::succeed`], or what a policy that is built on this one puts before it.
+pub type Succession<'s, C> = dyn Fn(&View<'_>, &Preferences<'_>) -> Decision<C> + 's;
+
+/// The plan of a data set. `wish`: what should be done; it isn't asked while the instance is paused or deleted. `beside`: what another policy
+/// adds.
+pub fn conclude<C: Debug + Clone + From<Cause>>(
+    view: &View<'_>,
+    accepted: &Accepted<'_, '_>,
+    wish: impl FnOnce() -> Decision<C>,
+    beside: Beside,
+) -> Plan {
+    let primary = accepted.primary();
+    let hands_off = view.observed.instance.deleting || view.observed.instance.paused;
+    let wished = if hands_off { Decision::default() } else { wish() };
+    let decision = backoff::settle(view.observed, wished, Cause::HostLacksOperation.into());
+    let picture = Picture::new(view, primary, &decision, &beside);
     let look_again = if hands_off || picture.ready() {
         decision.look_again
     } else {
         sooner(decision.look_again, if primary.is_some() { LATER_MS } else { SOON_MS })
     };
     let status = picture.status();
-    let desired = if hands_off { Vec::new() } else { membership::desired(&view, membership::size(&view, primary)) };
-    let routing = routing::route(&view, primary);
+    let mut desired = Vec::new();
+    if !hands_off {
+        desired = membership::desired(view, membership::size(view, primary));
+        desired.extend(beside.desired);
+    }
+    let routing = routing::route(view, primary);
     let Decision { tracks, blocks, .. } = decision;
     let blocked = blocks.into_iter().map(Block::publish).collect();
-    Ok(Plan { status, desired, routing, tracks, blocked, look_again, extensions: Vec::new() })
+    Plan { status, desired, routing, tracks, blocked, look_again, extensions: Vec::new() }
 }
 
 /// The row of the table that applies.
-fn act(view: &View<'_>, accepted: &Accepted<'_, '_>, preferences: &Preferences<'_>) -> Decision {
+pub fn act<C: From<Cause>>(
+    view: &View<'_>,
+    accepted: &Accepted<'_, '_>,
+    preferences: &Preferences<'_>,
+    succeed: &Succession<'_, C>,
+) -> Decision<C> {
     let formed = view.observed.ledger.formed;
-    match accepted {
+    let decision: Decision = match accepted {
         Accepted::Undecided(several) => followers::undecided(several),
         _ if formed.is_none() => unknown::hold(view, preferences),
         Accepted::Nobody if formed == Some(false) => creation::create(view, preferences),
-        Accepted::Nobody => promotion::succeed(view, preferences),
+        Accepted::Nobody => return succeed(view, preferences),
         Accepted::One(primary) => serve(view, primary, &[], preferences),
         Accepted::OneOf(primary, others) => serve(view, primary, others, preferences),
         Accepted::Unrecorded(one) => {
@@ -133,7 +157,8 @@ fn act(view: &View<'_>, accepted: &Accepted<'_, '_>, preferences: &Preferences<'
             let remedy = "delete its pod: it comes back following nobody, and the data decides";
             Decision::wait(Block::new(PRIMARY, Cause::EmptyPrimary, message, remedy))
         }
-    }
+    };
+    decision.widen()
 }
 
 /// A primary serves: the others follow it, the fence fits, members are what people want.
@@ -169,7 +194,7 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
 }
 
 /// Whether the ledger knows this primary and its lineage.
-fn recorded(view: &View<'_>, primary: &Member<'_>) -> bool {
+pub fn recorded(view: &View<'_>, primary: &Member<'_>) -> bool {
     let named = view.last.is_some_and(|l| l.ordinal == primary.ordinal);
     named && primary.facts_now().is_some_and(|f| view.lineage(&f.replid).is_some() || view.lineage(&f.second_replid).is_some())
 }

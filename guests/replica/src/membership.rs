@@ -149,7 +149,8 @@ fn move_role(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'_
         let remedy = "repair that member (kubectl describe pod), or raise spec.replicas again";
         return Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, remedy));
     }
-    let operation = HandOver { primary: from.into(), replica: to.into(), monitor: String::new(), timeout: HAND_OVER_MS };
+    let monitor = view.authority.as_ref().map_or_else(String::new, |a| a.monitor.clone());
+    let operation = HandOver { primary: from.into(), replica: to.into(), monitor, timeout: HAND_OVER_MS };
     let reason = format!("{} is to be removed; {} stays and is synced", primary.name, target.name);
     let mut step = bound_step(view, primary, Operation::HandOver(operation), reason);
     step.expects.push(plan::follows(to, from));

@@ -190,11 +190,22 @@ pub enum Accepted<'v, 'a> {
     Empty(&'v Member<'a>),
 }
 
-/// Picks the primary: the ledger's last one if it answers as such; else the only one that answers, if the last one gave way and it carries
-/// the instance's data (or nobody else may).
+impl<'v, 'a> Accepted<'v, 'a> {
+    /// The primary, where there is one to follow.
+    pub fn primary(&self) -> Option<&'v Member<'a>> {
+        match self {
+            Self::One(member) | Self::OneOf(member, _) => Some(member),
+            Self::Nobody | Self::Undecided(_) | Self::Unrecorded(_) | Self::Empty(_) => None,
+        }
+    }
+}
+
+/// Picks the primary among those that answer as one. Several: whom the authority names, else the ledger's last one. A single one: if it is one
+/// of these, or the last one gave way and it carries the instance's data (or nobody else may).
 pub fn accept<'v, 'a>(view: &'v View<'a>) -> Accepted<'v, 'a> {
     let primaries = view.primaries();
     let last = view.last.map(|l| l.ordinal);
+    let named = view.named().map(|m| m.ordinal);
     match primaries.split_first() {
         None => Accepted::Nobody,
         Some((one, [])) => {
@@ -202,20 +213,23 @@ pub fn accept<'v, 'a>(view: &'v View<'a>) -> Accepted<'v, 'a> {
             let gave_way = view.last_member().is_none_or(|l| writer(view, l) == Writer::No);
             if !recorded && !carries_data(view, one) && data_elsewhere(view, one) {
                 Accepted::Empty(one)
-            } else if recorded || gave_way {
+            } else if recorded || gave_way || named == Some(one.ordinal) {
                 Accepted::One(one)
             } else {
                 Accepted::Unrecorded(one)
             }
         }
-        Some(_) => match primaries.iter().position(|m| Some(m.ordinal) == last) {
-            Some(at) => {
-                let mut others = primaries;
-                let one = others.remove(at);
-                Accepted::OneOf(one, others)
+        Some(_) => {
+            let at = |wanted: Option<u32>| primaries.iter().position(|m| Some(m.ordinal) == wanted);
+            match at(named).or_else(|| at(last)) {
+                Some(at) => {
+                    let mut others = primaries;
+                    let one = others.remove(at);
+                    Accepted::OneOf(one, others)
+                }
+                None => Accepted::Undecided(primaries),
             }
-            None => Accepted::Undecided(primaries),
-        },
+        }
     }
 }
 
@@ -249,6 +263,7 @@ pub fn lacks_nothing_of(winner: &ServerFacts, loser: &ServerFacts) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{Scene, mk_primary, with_second};
+    use crate::view::Authority;
 
     #[test]
     fn the_last_primary_by_what_is_known_of_it() {
@@ -308,6 +323,42 @@ mod tests {
             let view = scene.view();
             let found = format!("{:?}", writer(&view, &view.members[*member]));
             assert!(found.starts_with(expected), "{case}: {found} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn whom_the_authority_names_goes_before_the_ledger() {
+        type Change = fn(&mut Scene) -> &mut Scene;
+        // Member 0 is the ledger's last primary.
+        let table: &[(&str, Change, Option<u32>, &str)] = &[
+            ("one answers and is recorded, whoever is named", |s| s, Some(1), "One 0"),
+            ("another rose, the last one is silent, nobody is named", |s| s.silence(0).rise(1), None, "Unrecorded 1"),
+            ("the same, and it is named", |s| s.silence(0).rise(1), Some(1), "One 1"),
+            ("the same, and a third one is named", |s| s.silence(0).rise(1), Some(2), "Unrecorded 1"),
+            ("two answer, nobody is named", |s| s.rise(1), None, "OneOf 0"),
+            ("two answer, the newer one is named", |s| s.rise(1), Some(1), "OneOf 1"),
+            ("two answer, neither is recorded, one is named", |s| s.restart(0, "snapshot").rise(1).rise(2), Some(2), "OneOf 2"),
+            (
+                "an empty one that nobody recorded stays out, even named",
+                |s| s.restart(0, "snapshot").restart(1, "empty").facts(1, |f| f.role = Role::Primary),
+                Some(1),
+                "Empty 1",
+            ),
+        ];
+        for (case, change, named, expected) in table {
+            let mut scene = Scene::healthy("x", 3);
+            change(&mut scene);
+            let named = named.map(|i| format!("uid-x-{i}"));
+            let view = scene.view().under(Authority { monitor: "m".into(), named });
+            let found = match accept(&view) {
+                Accepted::Nobody => "Nobody".into(),
+                Accepted::One(m) => format!("One {}", m.ordinal),
+                Accepted::OneOf(m, _) => format!("OneOf {}", m.ordinal),
+                Accepted::Undecided(_) => "Undecided".into(),
+                Accepted::Unrecorded(m) => format!("Unrecorded {}", m.ordinal),
+                Accepted::Empty(m) => format!("Empty {}", m.ordinal),
+            };
+            assert_eq!(found, *expected, "{case}");
         }
     }
 

@@ -31,6 +31,7 @@ pub fn route(view: &View<'_>, primary: Option<&Member<'_>>) -> Routing {
 /// The pod that has the label, as long as nothing proves it wrong; of several the last primary.
 fn labelled<'v, 'a>(view: &'v View<'a>) -> Option<&'v Member<'a>> {
     let several = view.primaries().len() > 1;
+    let outvoted = |m: &Member<'_>| view.named().is_some_and(|named| named.ordinal != m.ordinal);
     let kept = |m: &&Member<'_>| {
         let open = match m.standing {
             Standing::Silent(_) | Standing::Refusing(_) | Standing::Loading { unnamed: false } => true,
@@ -38,7 +39,7 @@ fn labelled<'v, 'a>(view: &'v View<'a>) -> Option<&'v Member<'a>> {
             Standing::Primary(_) => several,
             _ => false,
         };
-        m.pod.is_some_and(|p| p.role_label == ROLE_PRIMARY) && open
+        m.pod.is_some_and(|p| p.role_label == ROLE_PRIMARY) && open && !outvoted(m)
     };
     let mut labelled = view.members.iter().filter(kept);
     let last = view.last.map(|l| l.ordinal);

@@ -4,31 +4,59 @@ use std::fmt::Debug;
 
 use serde::Serialize;
 use vko_sdk::observation::{DataOrigin, Upstream};
-use vko_sdk::planning::{Condition, Phase, Status, Truth};
+use vko_sdk::planning::{Condition, Desired, Phase, Status, Truth};
 
 use crate::decision::{BY_ITSELF, Block, Cause, Decision};
 use crate::fence::synced;
 use crate::primary::{Writer, writer};
 use crate::view::{Member, Standing, View};
 
+/// What a policy that is built on this one adds to the data set's plan.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// What should exist beside the data set.
+    pub desired: Vec<Desired>,
+    /// Nodes to show behind those of the data set.
+    pub nodes: Vec<Node>,
+    /// More of `status.details`, by key.
+    pub details: serde_json::Map<String, serde_json::Value>,
+    /// What keeps the instance from being ready though its data set is; nothing if nothing does.
+    pub shortfall: Option<Shortfall>,
+}
+
+/// Something that is missing: the reason and message of the condition Ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortfall {
+    /// CamelCase.
+    pub reason: String,
+    /// For a person.
+    pub message: String,
+}
+
 /// What the status is made of.
-pub struct Picture<'v, 'a> {
+pub struct Picture<'v, 'a, C = Cause> {
     view: &'v View<'a>,
     primary: Option<&'v Member<'a>>,
-    decision: &'v Decision,
+    decision: &'v Decision<C>,
+    beside: &'v Beside,
     /// Members that people want and that aren't synced or ready.
     missing: Vec<&'v Member<'a>>,
     copies: usize,
 }
 
-impl<'v, 'a> Picture<'v, 'a> {
+impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
     /// Looks at what is there.
-    pub fn new(view: &'v View<'a>, primary: Option<&'v Member<'a>>, decision: &'v Decision) -> Self {
+    pub fn new(
+        view: &'v View<'a>,
+        primary: Option<&'v Member<'a>>,
+        decision: &'v Decision<C>,
+        beside: &'v Beside,
+    ) -> Self {
         let in_sync = |m: &Member<'_>| primary.is_some_and(|p| p.ordinal == m.ordinal || synced(p, m));
         let wanted = view.members.iter().filter(|m| m.ordinal < view.spec.replicas);
         let missing = wanted.filter(|m| !(in_sync(m) && m.ready() && !m.terminating())).collect();
         let copies = view.members.iter().filter(|m| in_sync(m)).count();
-        Self { view, primary, decision, missing, copies }
+        Self { view, primary, decision, beside, missing, copies }
     }
 
     /// Whether all is as declared.
@@ -36,7 +64,8 @@ impl<'v, 'a> Picture<'v, 'a> {
         let alone = self.view.primaries().len() == 1;
         let formed = self.view.observed.ledger.formed.is_some();
         let members = self.view.current == self.view.spec.replicas && self.missing.is_empty();
-        self.primary.is_some() && alone && formed && members && self.decision.data_lost.is_none()
+        let whole = self.decision.data_lost.is_none() && self.beside.shortfall.is_none();
+        self.primary.is_some() && alone && formed && members && whole
     }
 
     /// The status.
@@ -58,8 +87,8 @@ impl<'v, 'a> Picture<'v, 'a> {
         }
         let Some(primary) = self.primary else {
             return match waits {
-                Some(block) if self.may_serve() => of(Truth::Unknown, &block.cause.reason(), block.message.clone()),
-                Some(block) => of(Truth::No, &block.cause.reason(), block.message.clone()),
+                Some(block) if self.may_serve() => of(Truth::Unknown, &format!("{:?}", block.cause), block.message.clone()),
+                Some(block) => of(Truth::No, &format!("{:?}", block.cause), block.message.clone()),
                 None if self.view.observed.ledger.formed == Some(false) => {
                     of(Truth::No, "Creating", "the first primary isn't named yet: waiting for a member that answers".into())
                 }
@@ -76,8 +105,12 @@ impl<'v, 'a> Picture<'v, 'a> {
         if let Some(lost) = &self.decision.data_lost {
             return of(Truth::No, "DataLost", lost.clone());
         }
+        let whole = self.missing.is_empty() && self.view.current == self.view.spec.replicas;
+        if let Some(shortfall) = self.beside.shortfall.as_ref().filter(|_| whole) {
+            return of(Truth::No, &shortfall.reason, shortfall.message.clone());
+        }
         match waits {
-            Some(block) if self.missing.is_empty() => of(Truth::No, &block.cause.reason(), block.message.clone()),
+            Some(block) if self.missing.is_empty() => of(Truth::No, &format!("{:?}", block.cause), block.message.clone()),
             _ if self.missing.is_empty() => of(Truth::No, "ChangingMembers", self.members_text()),
             _ => of(Truth::No, "MembersNotSynced", format!("not synced or not ready: {}", self.missing_text())),
         }
@@ -152,9 +185,10 @@ impl<'v, 'a> Picture<'v, 'a> {
     }
 
     fn details(&self) -> String {
-        let nodes = self.view.members.iter().filter(|m| m.pod.is_some()).map(|m| Node::of(self.view, m)).collect();
+        let own = self.view.members.iter().filter(|m| m.pod.is_some()).map(|m| Node::of(self.view, m));
+        let nodes = own.chain(self.beside.nodes.iter().cloned()).collect();
         // Plain texts serialise without fail; an empty object is the answer that promises nothing.
-        serde_json::to_string(&Details { nodes }).unwrap_or_else(|_| "{}".into())
+        serde_json::to_string(&Details { nodes, more: &self.beside.details }).unwrap_or_else(|_| "{}".into())
     }
 }
 
@@ -209,43 +243,52 @@ pub fn condition(kind: &str, state: Truth, reason: &str, message: String) -> Con
 }
 
 #[derive(Serialize)]
-struct Details<'a> {
-    nodes: Vec<Node<'a>>,
+struct Details<'v> {
+    nodes: Vec<Node>,
+    #[serde(flatten)]
+    more: &'v serde_json::Map<String, serde_json::Value>,
 }
 
 /// An item of `status.nodes`.
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Node<'a> {
-    role: &'static str,
-    ip: &'a str,
-    port: &'static str,
-    pod_name: &'a str,
-    stateful_set: &'a str,
-    node_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    master_ref: &'a str,
+pub struct Node {
+    /// `master`, `replica`, `none`; `Sentinel`.
+    pub role: &'static str,
+    /// First address of its pod; empty before it has one.
+    pub ip: String,
+    /// Of its clients.
+    pub port: &'static str,
+    /// Its pod.
+    pub pod_name: String,
+    /// Its workload.
+    pub stateful_set: String,
+    /// Where its pod runs; empty while it isn't scheduled.
+    pub node_name: String,
+    /// Pod of the primary that it follows, if it does.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub master_ref: String,
 }
 
-impl<'a> Node<'a> {
-    fn of(view: &'a View<'_>, member: &'a Member<'_>) -> Self {
+impl Node {
+    fn of(view: &View<'_>, member: &Member<'_>) -> Self {
         let (role, master_ref) = match &member.standing {
-            Standing::Primary(_) => ("master", ""),
+            Standing::Primary(_) => ("master", String::new()),
             Standing::Replica(_, link) => match &link.primary {
-                Upstream::Nobody => ("none", ""),
-                Upstream::Pod(uid) => ("replica", view.by_pod(uid).map_or("", |m| m.name.as_str())),
-                Upstream::Other(_) => ("replica", ""),
+                Upstream::Nobody => ("none", String::new()),
+                Upstream::Pod(uid) => ("replica", view.by_pod(uid).map_or_else(String::new, |m| m.name.clone())),
+                Upstream::Other(_) => ("replica", String::new()),
             },
-            _ => ("none", ""),
+            _ => ("none", String::new()),
         };
         let pod = member.pod;
         Self {
             role,
-            ip: pod.and_then(|p| p.addresses.first()).map_or("", String::as_str),
+            ip: pod.and_then(|p| p.addresses.first()).cloned().unwrap_or_default(),
             port: "6379",
-            pod_name: &member.name,
-            stateful_set: &view.workload,
-            node_name: pod.map_or("", |p| p.node.as_str()),
+            pod_name: member.name.clone(),
+            stateful_set: view.workload.clone(),
+            node_name: pod.map(|p| p.node.clone()).unwrap_or_default(),
             master_ref,
         }
     }

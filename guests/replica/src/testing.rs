@@ -21,7 +21,19 @@ pub use scene::Scene;
 /// The time of every scene (Unix ms).
 pub const NOW: u64 = 1_800_000_000_000;
 /// Operations that the host of a scene carries out.
-pub const CAPABILITIES: [&str; 7] = ["follow", "detach", "promote", "hand-over", "fence", "drop-clients", "delete-claim"];
+pub const CAPABILITIES: [&str; 11] = [
+    "follow",
+    "detach",
+    "promote",
+    "hand-over",
+    "fence",
+    "drop-clients",
+    "delete-claim",
+    "monitor",
+    "unmonitor",
+    "set-monitor",
+    "sentinel-failover",
+];
 
 /// A pod that runs and is ready.
 pub fn mk_pod(instance: &str, ordinal: u32) -> Pod {
@@ -109,10 +121,15 @@ pub fn describe(scene: &Scene, decide: impl Fn(&View<'_>) -> Decision) -> String
         scene.observed.instance.consents = decision.blocks.iter().map(|b| b.token.clone()).collect();
         decision = decide(&scene.view());
     }
-    let mut parts: Vec<String> = decision.tracks.iter().map(|t| describe_track(&scene, t)).collect();
+    describe_decision(&scene, &decision)
+}
+
+/// A decision in short.
+pub fn describe_decision<C: std::fmt::Debug>(scene: &Scene, decision: &Decision<C>) -> String {
+    let mut parts: Vec<String> = decision.tracks.iter().map(|t| describe_track(scene, t)).collect();
     parts.extend(decision.blocks.iter().map(|b| {
         let target = b.token.split(':').nth(1).map(|t| format!(" {t}")).unwrap_or_default();
-        format!("wait {}{target}", b.cause.reason())
+        format!("wait {:?}{target}", b.cause)
     }));
     let mut text = if parts.is_empty() { "-".to_owned() } else { parts.join("; ") };
     if decision.data_lost.is_some() {
@@ -133,6 +150,10 @@ pub fn describe_track(scene: &Scene, track: &Track) -> String {
             Operation::Follow(f) => format!("follow {} {}", name(&f.pod), name(&f.primary)),
             Operation::Fence(f) => format!("fence {} {}", name(&f.pod), f.min_replicas),
             Operation::HandOver(h) => format!("hand-over {} {}", name(&h.primary), name(&h.replica)),
+            Operation::Monitor(m) => format!("monitor {} {}", m.sentinel, name(&m.primary)),
+            Operation::Unmonitor(m) => format!("unmonitor {}", m.sentinel),
+            Operation::SetMonitor(m) => format!("set-monitor {}", m.sentinel),
+            Operation::SentinelFailover(m) => format!("sentinel-failover {}", m.sentinel),
             other => format!("{other:?}"),
         };
         if s.consent.is_empty() { what } else { format!("{what} by consent") }

@@ -65,6 +65,16 @@ pub struct Member<'a> {
     pub standing: Standing<'a>,
 }
 
+/// Who decides beside the operator which member is the primary: Sentinels, in a policy that is built on this one. Under an authority there is
+/// no fence: the operator replaces nobody who may merely be silent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// Their name for the data set.
+    pub monitor: String,
+    /// UID of the pod that they call the primary; nothing while they don't agree, or call one that is none of this instance's.
+    pub named: Option<String>,
+}
+
 /// The observation, sorted for decisions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View<'a> {
@@ -80,6 +90,8 @@ pub struct View<'a> {
     pub last: Option<&'a LedgerMember>,
     /// Members that the workload has now; 0: there is no workload.
     pub current: u32,
+    /// Who decides beside the operator; nobody in the replica architecture.
+    pub authority: Option<Authority>,
 }
 
 impl<'a> View<'a> {
@@ -99,7 +111,17 @@ impl<'a> View<'a> {
         ordinals.sort_unstable();
         ordinals.dedup();
         let members = ordinals.into_iter().map(|ordinal| member(observed, &workload, ordinal, last)).collect();
-        Self { observed, spec, workload, members, last, current }
+        Self { observed, spec, workload, members, last, current, authority: None }
+    }
+
+    /// The same, where somebody decides beside the operator.
+    pub fn under(self, authority: Authority) -> Self {
+        Self { authority: Some(authority), ..self }
+    }
+
+    /// The member that the authority calls the primary.
+    pub fn named(&self) -> Option<&Member<'a>> {
+        self.by_pod(self.authority.as_ref()?.named.as_deref()?)
     }
 
     /// Members that count for a promotion: no more than people want, no more than there are.

@@ -1,5 +1,5 @@
 use crate::testing::{Scene, describe};
-use crate::{Preferences, accept, act};
+use crate::{Preferences, accept, act, promotion};
 
 type Change = fn(&mut Scene) -> &mut Scene;
 type Row = (&'static str, Change, &'static str);
@@ -8,7 +8,7 @@ fn check(make: fn() -> Scene, rows: &[Row]) {
     for (case, change, expected) in rows {
         let mut scene = make();
         change(&mut scene);
-        let found = describe(&scene, |view| act(view, &accept(view), &Preferences::default()));
+        let found = describe(&scene, |view| act(view, &accept(view), &Preferences::default(), &promotion::succeed));
         assert_eq!(found, *expected, "{case}");
     }
 }
