@@ -145,9 +145,9 @@ fn moved_on(view: &View<'_>) -> bool {
     facts.into_iter().any(|f| view.lineage(&f.replid).is_none() && view.lineage(&f.second_replid).is_some())
 }
 
-/// The fence that binds this run of a member.
+/// The fence that binds this run of a member; none where an authority decides.
 pub fn fence_of(view: &View<'_>, member: &Member<'_>, facts: Option<&ServerFacts>) -> Option<FenceRecord> {
-    let uid = member.uid()?;
+    let uid = member.uid().filter(|_| view.authority.is_none())?;
     let this_run = |f: &&FenceRecord| f.pod == uid && f.min_replicas > 0 && facts.is_none_or(|known| known.run_id == f.run_id);
     view.observed.ledger.fences.iter().find(this_run).cloned()
 }

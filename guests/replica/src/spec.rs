@@ -51,6 +51,16 @@ pub fn read(json: &str) -> Result<Spec, PolicyError> {
 
 /// What is wrong with a spec, and what a change of it costs. `previous` is empty at creation.
 pub fn validate(spec: &str, previous: &str) -> Vec<Violation> {
+    let mut found = validate_members(spec, previous);
+    if serde_json::from_str::<Spec>(spec).is_ok_and(|new| new.replicas == 2) {
+        let text = "with 2 members writes stop while the replica is away, until the operator has lowered the fence: 3 members avoid that";
+        found.push(violation(Severity::Warning, "spec.replicas", text.into()));
+    }
+    found
+}
+
+/// The same without what concerns the fence alone.
+pub fn validate_members(spec: &str, previous: &str) -> Vec<Violation> {
     let new = match serde_json::from_str::<Spec>(spec) {
         Ok(new) => new,
         Err(error) => return vec![violation(Severity::Error, "spec", format!("the spec can't be read: {error}"))],
@@ -63,10 +73,6 @@ pub fn validate(spec: &str, previous: &str) -> Vec<Violation> {
     if new.replicas == 1 && new.storage.is_none() {
         let text = "a single member without storage loses all data with its pod: set storage, or at least 2 members";
         found.push(violation(Severity::Warning, "spec.storage", text.into()));
-    }
-    if new.replicas == 2 {
-        let text = "with 2 members writes stop while the replica is away, until the operator has lowered the fence: 3 members avoid that";
-        found.push(violation(Severity::Warning, "spec.replicas", text.into()));
     }
     if let Ok(old) = serde_json::from_str::<Spec>(previous)
         && old.storage.is_some() != new.storage.is_some()

@@ -22,6 +22,8 @@ pub struct Beside {
     pub details: serde_json::Map<String, serde_json::Value>,
     /// What keeps the instance from being ready though its data set is; nothing if nothing does.
     pub shortfall: Option<Shortfall>,
+    /// What people should know though all is as declared; empty if nothing.
+    pub remark: String,
 }
 
 /// Something that is missing: the reason and message of the condition Ready.
@@ -46,12 +48,7 @@ pub struct Picture<'v, 'a, C = Cause> {
 
 impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
     /// Looks at what is there.
-    pub fn new(
-        view: &'v View<'a>,
-        primary: Option<&'v Member<'a>>,
-        decision: &'v Decision<C>,
-        beside: &'v Beside,
-    ) -> Self {
+    pub fn new(view: &'v View<'a>, primary: Option<&'v Member<'a>>, decision: &'v Decision<C>, beside: &'v Beside) -> Self {
         let in_sync = |m: &Member<'_>| primary.is_some_and(|p| p.ordinal == m.ordinal || synced(p, m));
         let wanted = view.members.iter().filter(|m| m.ordinal < view.spec.replicas);
         let missing = wanted.filter(|m| !(in_sync(m) && m.ready() && !m.terminating())).collect();
@@ -96,11 +93,9 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
             };
         };
         if self.ready() {
-            return of(
-                Truth::Yes,
-                "AllMembersSynced",
-                format!("{} is the primary, {} member(s) in sync", primary.name, self.copies),
-            );
+            let remark = if self.beside.remark.is_empty() { String::new() } else { format!("; {}", self.beside.remark) };
+            let text = format!("{} is the primary, {} member(s) in sync{remark}", primary.name, self.copies);
+            return of(Truth::Yes, "AllMembersSynced", text);
         }
         if let Some(lost) = &self.decision.data_lost {
             return of(Truth::No, "DataLost", lost.clone());

@@ -15,7 +15,7 @@ use crate::view::View;
 mod blank;
 mod random;
 mod scene;
-pub use random::random_scene;
+pub use random::{XorShift, random_scene};
 pub use scene::Scene;
 
 /// The time of every scene (Unix ms).

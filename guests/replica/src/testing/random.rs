@@ -2,18 +2,30 @@
 
 use super::Scene;
 
-/// Small, and the same on every machine.
-struct XorShift(u64);
+/// Random numbers: small, and the same on every machine.
+pub struct XorShift(u64);
 
 impl XorShift {
-    fn below(&mut self, n: usize) -> usize {
+    /// Numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        // Neighbouring seeds give neighbouring first numbers: the first few are thrown away.
+        let mut rng = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..4).for_each(|_| {
+            rng.below(2);
+        });
+        rng
+    }
+
+    /// One of 0..n.
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % (n.max(1) as u64)).unwrap_or(0)
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    /// Once in so many times.
+    pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
@@ -21,11 +33,7 @@ impl XorShift {
 /// An instance of one to five members after up to five random events: new or formed, with or without claims. The same seed gives the
 /// same scene.
 pub fn random_scene(seed: u64) -> Scene {
-    // Neighbouring seeds give neighbouring first numbers: the first few are thrown away.
-    let rng = &mut XorShift(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    (0..4).for_each(|_| {
-        rng.below(2);
-    });
+    let rng = &mut XorShift::new(seed);
     let members = 1 + u32::try_from(rng.below(5)).unwrap_or(0);
     let mut scene = if rng.one_in(4) { Scene::new("x", members) } else { Scene::healthy("x", members) };
     if rng.one_in(2) {

@@ -64,11 +64,13 @@ impl Scene {
     /// Makes one the primary, the others its synced replicas; the ledger knows.
     pub fn serve_from(&mut self, primary: usize) -> &mut Self {
         let uid = self.observed.pods[primary].uid.clone();
-        for i in 0..self.observed.pods.len() {
+        // Pods of the data set come first; a scene of another policy may have more.
+        let members = self.observed.servers.len();
+        for i in 0..members {
             let mut facts = mk_replica("lineage-a", 1_000, Upstream::Pod(uid.clone()));
             if i == primary {
                 facts = mk_primary("lineage-a", 1_000);
-                facts.replicas = self.observed.pods.iter().filter(|p| p.uid != uid).map(attached).collect();
+                facts.replicas = self.observed.pods[..members].iter().filter(|p| p.uid != uid).map(attached).collect();
             }
             let pod = &mut self.observed.pods[i];
             pod.ready = true;

@@ -1,0 +1,4 @@
+//! Whole plans, then what holds for every observation.
+
+mod plans;
+mod random;
