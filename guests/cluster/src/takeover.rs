@@ -112,7 +112,9 @@ fn away(view: &View<'_>, owner: &Peer) -> Option<Away> {
         _ if node.gone() => Away::Gone,
         _ if node.member.terminating() && !ended => Away::Changing,
         Standing::Dead => Away::Ended,
-        Standing::Refusing(reason) if reason.starts_with("HELD") => Away::Held,
+        Standing::Refusing(reason) if reason.starts_with("HELD behind") => Away::Held,
+        // It hasn't compared its data with anybody's yet, and may have more than all others.
+        Standing::Refusing(reason) if reason.starts_with("HELD") => Away::Starting,
         Standing::Starting | Standing::Loading { .. } => Away::Starting,
         Standing::Absent => Away::Gone,
         Standing::Refusing(_) | Standing::Silent(_) => Away::Silent,

@@ -91,7 +91,10 @@ fn without_a_majority_it_waits_for_a_takeover() {
         let (cluster, keys) = without_majority(line);
         let (held, replica) = (&cluster.primaries[0], &cluster.replicas[0]);
         let reason = Client::plain(held.address()).unwrap().call(&["GET", "key:1"]).unwrap_err();
-        assert!(reason.starts_with("HELD a replica has data that this primary lacks, and only 1 of 3"), "{line}: {reason}");
+        assert!(
+            reason.starts_with("HELD behind: a replica has data that this primary lacks, and only 1 of 3"),
+            "{line}: {reason}"
+        );
         assert!(held.probe("live").status.success(), "{line}");
         let ready = held.probe("ready");
         assert!(!ready.status.success() && stderr(&ready).contains("isn't started yet"), "{line}: {}", stderr(&ready));

@@ -100,7 +100,7 @@ impl World {
     fn server(&self, server: &Simulated, peers: &BTreeMap<&str, &Peer>) -> Server {
         let reach = match server.state {
             State::Up => Reach::Answered,
-            State::Held => Reach::Refused(Failure { lasting: 1_000, reason: "HELD a replica has more data".into() }),
+            State::Held => Reach::Refused(Failure { lasting: 1_000, reason: "HELD behind: a replica has more data".into() }),
             State::Ended | State::NoPod | State::Silent => Reach::Silent(20_000),
         };
         let age = if server.state == State::Up { 500 } else { 20_000 };

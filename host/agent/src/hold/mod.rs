@@ -3,7 +3,8 @@
 //! # Guarantees
 //! - A node that its `nodes.conf` calls a primary with slots and replicas starts only when [`decide`] says that nothing is lost by it.
 //! - Nothing is written: `nodes.conf` and the data are the server's. A file that can't be read stays, and the start fails.
-//! - While it waits every command on the client port is answered with `-HELD reason`; peers see a node that is down and may elect another.
+//! - While it waits every command on the client port is answered with `-HELD behind: reason` (a replica has more) or `-HELD waiting: reason`
+//!   (it isn't known yet); peers see a node that is down and may elect another.
 //!
 //! # Assumptions
 //! A replica's order to take over by force needs the votes of a majority of primaries and no word of this node; it is done or given up
@@ -129,7 +130,7 @@ fn hold(start: &Serve, file: &Nodes, own: &Own, patience: Duration) -> Result<En
     let password = files::password(&start.accounts, "hook").map_err(HoldError::File)?;
     let answering =
         Answering::start(start.ip, start.port, &password).map_err(|(address, error)| HoldError::AddressTaken(address, error))?;
-    answering.say("the server looks for its replicas before it starts");
+    answering.say(&standing(&Memory::default(), "the server looks for its replicas before it starts"));
     let mut asked = Asked::new(file, &password);
     let mut memory = Memory::default();
     let (begin, mut attempt_ends, mut said) = (Instant::now(), None, String::new());
@@ -141,7 +142,7 @@ fn hold(start: &Serve, file: &Nodes, own: &Own, patience: Duration) -> Result<En
         let attempted = attempt_ends.is_some_and(|ends| now < ends);
         let line = match decide::decide(file, own, &peers, &memory) {
             Verdict::Start(why) => return Ok(started(why)),
-            Verdict::Hold(why) => why.to_string(),
+            Verdict::Hold(why) => standing(&memory, &why.to_string()),
             Verdict::Ask(_) if attempted => said.clone(),
             Verdict::Ask(id) => {
                 attempt_ends = Some(now + ATTEMPT);
@@ -150,7 +151,7 @@ fn hold(start: &Serve, file: &Nodes, own: &Own, patience: Duration) -> Result<En
                     Err(error) => format!("node {id} has data that this primary lacks and can't be asked to take over: {error}"),
                 };
                 memory.asked.push(id);
-                line
+                standing(&memory, &line)
             }
         };
         if line != said {
@@ -165,6 +166,12 @@ fn hold(start: &Serve, file: &Nodes, own: &Own, patience: Duration) -> Result<En
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
     }
+}
+
+/// What is said, behind one word for whoever decides on a takeover: `behind` only while a replica has more than this node, `waiting` as
+/// long as this node may well have all.
+fn standing(memory: &Memory, line: &str) -> String {
+    format!("{}: {line}", if memory.better.is_empty() { "waiting" } else { "behind" })
 }
 
 fn started(why: Start) -> Ended {

@@ -199,9 +199,7 @@ impl Member {
 
     /// Starts and waits until the agent says that it holds the start back.
     pub(crate) fn start_again_held(&mut self) {
-        self.start_until("held", |server| {
-            Client::login(server).is_err_and(|error| error.starts_with("HELD node") || error.starts_with("HELD a replica"))
-        });
+        self.start_until("held", |server| Client::login(server).is_err_and(|error| error.starts_with("HELD behind: ")));
     }
 
     fn start_until(&mut self, what: &str, holds: impl Fn(SocketAddr) -> bool) {
