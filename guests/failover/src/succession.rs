@@ -12,7 +12,7 @@
 //! primary is down, or not for a long time.
 //!
 //! # Flow
-//! 1. [`under_way`]: wait.
+//! 1. While a failover is [`under_way`], wait.
 //! 2. What the group can do ([`Power`]). A majority: [`by_sentinels`]. Silent ones: wait, or go by consent. Coming ones: wait for a minute.
 //!    None: as in the replica architecture.
 //! 3. After a promotion by the operator, [`crate::monitors`] points the Sentinels at the new primary.
