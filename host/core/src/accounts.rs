@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use vko_api::names;
-use vko_model::accounts::{Account, AccountError};
+use vko_model::accounts::{Account, AccountError, ServerRole};
 use vko_model::version::Line;
 
 use crate::object::{Kind, Object, ObjectId};
@@ -71,7 +71,7 @@ impl Accounts {
     /// Names the Secret.
     pub async fn ensure<W: World>(world: &W, topology: &Topology) -> Result<Self, AccountsError> {
         let mut accounts = BTreeMap::new();
-        for account in Account::ALL {
+        for account in Account::of(ServerRole::Replica).iter().copied() {
             let id = ObjectId::new(
                 Kind::Secret,
                 &topology.namespace,
@@ -103,7 +103,7 @@ impl Accounts {
         for (account, password) in &self.0 {
             let open = *account == Account::Default && open_default_user;
             let hashes = if open { Vec::new() } else { vec![password.acl_hash()] };
-            lines.push_str(&account.user_line(line, &hashes, open)?);
+            lines.push_str(&account.user_line(ServerRole::Replica, line, &hashes, open)?);
             lines.push('\n');
         }
         Ok(lines)

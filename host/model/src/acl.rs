@@ -147,7 +147,9 @@ mod tests {
     #[test]
     fn hashes_are_not_printed() {
         let hash = "5".repeat(64);
-        let line = Account::Probe.user_line(Line::V9_1, std::slice::from_ref(&hash), false).unwrap();
+        let line = Account::Probe
+            .user_line(crate::accounts::ServerRole::Replica, Line::V9_1, std::slice::from_ref(&hash), false)
+            .unwrap();
         let shown = format!("{:?}", acl_digest(&line).unwrap());
         assert!(!shown.contains("55"), "{shown}");
         assert!(shown.contains("+ping"), "{shown}");

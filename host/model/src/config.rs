@@ -1,14 +1,18 @@
-//! The configuration that the host gives a data server, as far as it holds no secret and no address.
+//! The configuration that the host gives a data server or a Sentinel, as far as it holds no secret and no address.
 //!
 //! # Guarantees
 //! 1. One rendering: sorted, every value through [`quote`]; equal inputs give equal text.
 //! 2. Nobody but the host sets a directive of [`HOST_OWNED`], and the values here are in the form in which CONFIG GET repeats them.
-//! 3. Every directive that the host sets exists on every line, so the text doesn't depend on the line and an upgrade doesn't change it.
+//! 3. Every directive and value that the host sets exists on every line, so the text doesn't depend on the line and an upgrade doesn't
+//!    change it. The one exception is [`HAND_OVER_AT_STOP`].
 //!
 //! # Assumptions
 //! The agent in the pod adds what only a start knows (`bind`, `port`, `dir`, credentials, `user` lines, `replicaof`).
 
 use std::collections::BTreeMap;
+
+use crate::accounts::ServerRole;
+use crate::version::Line;
 
 /// Why a configuration can't be rendered. The variant is the metric label, the event reason and the condition reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,14 +74,52 @@ pub const HOST_SET: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Directives that are not for specs and policies, with the reason. Those of [`HOST_SET`] are added to these.
+/// What the host sets on the nodes of a cluster as well.
+pub const CLUSTER_SET: &[(&str, &str, &str)] = &[
+    (
+        "cluster-allow-replica-migration",
+        "no",
+        "a primary whose last slot has gone would make itself a replica elsewhere, and a replica would leave its shard",
+    ),
+    ("cluster-config-file", "nodes.conf", "what the node knows of the cluster and its own id lie beside its data"),
+    ("cluster-enabled", "yes", "the architecture"),
+    ("cluster-port", "16379", "without it a later change to TLS would announce another port than the one that is listened on"),
+];
+
+/// What the host sets on Sentinels. Whom they monitor is told them live.
+pub const SENTINEL_SET: &[(&str, &str, &str)] = &[
+    ("protected-mode", "no", "clients come from other pods; accounts protect the Sentinel"),
+    ("tcp-keepalive", "5", "connections of clients that are gone end soon"),
+];
+
+/// `shutdown-on-sigterm` from 9.x on, of the nodes of a cluster: a primary that is stopped hands over to a replica. A net below the
+/// operator's and the hook's own hand-over, which are quicker: for a pod that is stopped by others while its hook can't run.
+pub const HAND_OVER_AT_STOP: (&str, &str) = ("shutdown-on-sigterm", "failover");
+
+/// `cluster-node-timeout` in ms, unless a spec sets it: a primary that dies is replaced after about 7 s. With 2 s it takes 3 s, and a
+/// slow disk or a fork is taken for a death.
+pub const CLUSTER_NODE_TIMEOUT_MS: u64 = 5000;
+
+/// Directives that are not for specs and policies, with the reason. Those of [`HOST_SET`], [`CLUSTER_SET`] and
+/// [`SENTINEL_SET`] are added to these.
 pub const HOST_OWNED: &[(&str, &str)] = &[
     ("aclfile", "accounts are rendered by the operator"),
     ("appenddirname", "the place of the data is the operator's"),
     ("appendfilename", "the place of the data is the operator's"),
     ("bind", "the pod's address is known at its start only"),
+    ("cluster-announce-bus-port", "the announced address is chosen by spec.access"),
+    ("cluster-announce-client-ipv4", "the announced address is chosen by spec.access"),
+    ("cluster-announce-client-ipv6", "the announced address is chosen by spec.access"),
+    ("cluster-announce-client-port", "the announced address is chosen by spec.access"),
+    ("cluster-announce-client-tls-port", "the announced address is chosen by spec.access"),
+    ("cluster-announce-hostname", "the announced address is chosen by spec.access"),
+    ("cluster-announce-ip", "the announced address is chosen by spec.access"),
+    ("cluster-announce-port", "the announced address is chosen by spec.access"),
+    ("cluster-announce-tls-port", "the announced address is chosen by spec.access"),
     ("cluster-config-file", "the architecture is chosen by spec.arch"),
     ("cluster-enabled", "the architecture is chosen by spec.arch"),
+    ("cluster-replica-no-failover", "roles are given by the operator"),
+    ("cluster-slave-no-failover", "it is an old name of cluster-replica-no-failover; roles are given by the operator"),
     ("daemonize", "the server is the container's process"),
     ("dbfilename", "the place of the data is the operator's"),
     ("dir", "the place of the data is the operator's"),
@@ -102,6 +144,8 @@ pub const HOST_OWNED: &[(&str, &str)] = &[
     ("replica-announce-port", "the announced address is chosen by spec.access"),
     ("replicaof", "roles are given by the operator"),
     ("requirepass", "the default user's password is in its Secret"),
+    ("sentinel", "Sentinels are told live whom they monitor and how"),
+    ("shutdown-on-sigterm", "how a server stops is the operator's"),
     ("slave-announce-ip", "the announced address is chosen by spec.access"),
     ("slave-announce-port", "the announced address is chosen by spec.access"),
     ("slave-read-only", "it is an old name of replica-read-only, which is the operator's"),
@@ -115,6 +159,10 @@ pub const HOST_OWNED: &[(&str, &str)] = &[
 /// What a data server's configuration is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConf<'a> {
+    /// What the server is there for; a Sentinel has [`sentinel_conf`].
+    pub role: ServerRole,
+    /// The server's line.
+    pub line: Line,
     /// Whether the data lies on a claim, so that it outlives the pod.
     pub on_claim: bool,
     /// The container's memory limit in bytes; without one `maxmemory` stays unlimited and the backlog the server's default.
@@ -146,12 +194,19 @@ pub fn directives(conf: &ServerConf<'_>) -> Result<BTreeMap<String, String>, Con
         put("maxmemory", max_memory(limit, policy).to_string());
         put("repl-backlog-size", backlog_size(limit).to_string());
     }
+    if conf.role == ServerRole::Cluster {
+        put("cluster-node-timeout", CLUSTER_NODE_TIMEOUT_MS.to_string());
+    }
     for (name, value) in conf.settings {
         check(name, value)?;
         put(name, value.clone());
     }
-    for (name, value, _) in HOST_SET {
+    let cluster: &[_] = if conf.role == ServerRole::Cluster { CLUSTER_SET } else { &[] };
+    for (name, value, _) in HOST_SET.iter().chain(cluster) {
         put(name, (*value).to_owned());
+    }
+    if conf.role == ServerRole::Cluster && conf.line >= Line::V9_1 {
+        put(HAND_OVER_AT_STOP.0, HAND_OVER_AT_STOP.1.to_owned());
     }
     Ok(all)
 }
@@ -161,8 +216,25 @@ pub fn directives(conf: &ServerConf<'_>) -> Result<BTreeMap<String, String>, Con
 /// # Errors
 /// [`ConfigError`] names the first setting that can't be used.
 pub fn server_conf(conf: &ServerConf<'_>) -> Result<String, ConfigError> {
-    let lines = directives(conf)?.into_iter().map(|(name, value)| format!("{name} {}\n", quote(&value)));
-    Ok(lines.collect())
+    Ok(text(&directives(conf)?))
+}
+
+/// The text of sentinel.conf, without secrets and without anything that it monitors.
+///
+/// # Errors
+/// [`ConfigError`] names the first setting that can't be used.
+pub fn sentinel_conf(settings: &BTreeMap<String, String>) -> Result<String, ConfigError> {
+    let mut all = BTreeMap::new();
+    for (name, value) in settings {
+        check(name, value)?;
+        all.insert(name.clone(), value.clone());
+    }
+    all.extend(SENTINEL_SET.iter().map(|(name, value, _)| ((*name).to_owned(), (*value).to_owned())));
+    Ok(text(&all))
+}
+
+fn text(directives: &BTreeMap<String, String>) -> String {
+    directives.iter().map(|(name, value)| format!("{name} {}\n", quote(value))).collect()
 }
 
 /// A setting from outside: a plain name that isn't owned, a value of one line.
@@ -171,7 +243,8 @@ fn check(name: &str, value: &str) -> Result<(), ConfigError> {
         return Err(ConfigError::DirectiveNameInvalid(name.to_owned()));
     }
     let owned = HOST_OWNED.iter().find(|(owned, _)| *owned == name).map(|(_, why)| *why);
-    let set = HOST_SET.iter().find(|(set, _, _)| *set == name).map(|(_, _, why)| *why);
+    let all_set = [HOST_SET, CLUSTER_SET, SENTINEL_SET];
+    let set = all_set.into_iter().flatten().find(|(set, _, _)| *set == name).map(|(_, _, why)| *why);
     if let Some(why) = owned.or(set) {
         return Err(ConfigError::DirectiveOwned { name: name.to_owned(), why });
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn conf(settings: &BTreeMap<String, String>) -> ServerConf<'_> {
-    ServerConf { on_claim: true, memory_limit: Some(1 << 30), settings }
+    ServerConf { role: ServerRole::Replica, line: Line::V8_1, on_claim: true, memory_limit: Some(1 << 30), settings }
 }
 
 fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -21,10 +21,47 @@ fn on_a_claim() {
 #[test]
 fn without_a_claim_and_without_a_limit() {
     let none = BTreeMap::new();
-    let conf = ServerConf { on_claim: false, memory_limit: None, settings: &none };
+    let conf = ServerConf { role: ServerRole::Replica, line: Line::V8_1, on_claim: false, memory_limit: None, settings: &none };
     let expected = "appendonly no\nmin-replicas-max-lag 5\nprotected-mode no\nrepl-diskless-sync yes\nrepl-diskless-sync-delay 0\n\
                     repl-ping-replica-period 1\nreplica-read-only yes\nsave \"3600 1 300 100 60 10000\"\ntcp-keepalive 5\n";
     assert_eq!(server_conf(&conf).unwrap(), expected);
+}
+
+#[test]
+fn of_a_cluster() {
+    let none = BTreeMap::new();
+    let of = |role, line| ServerConf { role, line, ..conf(&none) };
+    let plain = directives(&of(ServerRole::Replica, Line::V9_1)).unwrap();
+    assert_eq!(directives(&of(ServerRole::Failover, Line::V9_1)).unwrap(), plain);
+    for line in Line::ALL {
+        let mut all = directives(&of(ServerRole::Cluster, line)).unwrap();
+        all.retain(|name, _| !plain.contains_key(name));
+        let mut expected = settings(&[
+            ("cluster-allow-replica-migration", "no"),
+            ("cluster-config-file", "nodes.conf"),
+            ("cluster-enabled", "yes"),
+            ("cluster-node-timeout", "5000"),
+            ("cluster-port", "16379"),
+        ]);
+        if line == Line::V9_1 {
+            expected.insert("shutdown-on-sigterm".into(), "failover".into());
+        }
+        assert_eq!(all, expected, "{line}");
+    }
+    let patient = settings(&[("cluster-node-timeout", "15000")]);
+    let patient = ServerConf { role: ServerRole::Cluster, ..conf(&patient) };
+    assert_eq!(directives(&patient).unwrap().get("cluster-node-timeout").map(String::as_str), Some("15000"));
+}
+
+#[test]
+fn of_a_sentinel() {
+    let text = sentinel_conf(&settings(&[("loglevel", "verbose")])).unwrap();
+    assert_eq!(text, "loglevel verbose\nprotected-mode no\ntcp-keepalive 5\n");
+    for (name, value) in
+        [("sentinel", "monitor x 10.0.0.1 6379 1"), ("dir", "/"), ("user", "x on nopass"), ("protected-mode", "yes")]
+    {
+        assert_eq!(sentinel_conf(&settings(&[(name, value)])).unwrap_err().reason(), "DirectiveOwned", "{name}");
+    }
 }
 
 #[test]
@@ -51,7 +88,7 @@ fn settings_that_are_not_for_specs_are_refused_with_the_reason() {
         let wanted = settings(&[(name, value)]);
         assert_eq!(server_conf(&conf(&wanted)).unwrap_err().to_string(), message, "{name:?}");
     }
-    for (name, _, _) in HOST_SET {
+    for (name, _, _) in [HOST_SET, CLUSTER_SET, SENTINEL_SET].into_iter().flatten() {
         let wanted = settings(&[(name, "1")]);
         assert_eq!(server_conf(&conf(&wanted)).unwrap_err().reason(), "DirectiveOwned", "{name}");
     }
@@ -59,8 +96,12 @@ fn settings_that_are_not_for_specs_are_refused_with_the_reason() {
 
 #[test]
 fn tables_are_sorted_and_say_why() {
-    assert!(HOST_OWNED.is_sorted() && HOST_SET.is_sorted());
-    assert!(HOST_OWNED.iter().all(|(_, why)| !why.is_empty()) && HOST_SET.iter().all(|(_, _, why)| !why.is_empty()));
+    assert!(HOST_OWNED.is_sorted() && HOST_OWNED.iter().all(|(_, why)| !why.is_empty()));
+    for set in [HOST_SET, CLUSTER_SET, SENTINEL_SET] {
+        assert!(set.is_sorted() && set.iter().all(|(_, _, why)| !why.is_empty()));
+    }
+    let port = CLUSTER_SET.iter().find(|(name, _, _)| *name == "cluster-port").map(|(_, value, _)| value.parse());
+    assert_eq!(port, Some(Ok(crate::cluster::BUS_PORT)));
     let lag = HOST_SET.iter().find(|(name, _, _)| *name == "min-replicas-max-lag").map(|(_, value, _)| value.parse());
     assert_eq!(lag, Some(Ok(FENCE_MAX_LAG_S)));
 }

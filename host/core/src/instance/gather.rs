@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vko_api::names;
+use vko_model::accounts::ServerRole;
 use vko_model::config::ServerConf;
 use vko_model::version::Line;
 use vko_wit::common::Pair;
@@ -70,6 +71,8 @@ pub(super) fn server_conf(topology: &Topology, settings: &[Pair]) -> Result<Stri
         .map(|limit| limit.as_str().map_or_else(|| limit.to_string(), str::to_owned));
     let settings = settings.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect();
     let conf = ServerConf {
+        role: ServerRole::Replica,
+        line: line(topology)?,
         on_claim: topology.spec.get("storage").is_some_and(Value::is_object),
         memory_limit: limit.as_deref().and_then(crate::diff::quantity::units),
         settings: &settings,

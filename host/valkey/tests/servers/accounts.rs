@@ -2,7 +2,7 @@
 
 use vko_core::command::{Command, Reply};
 use vko_model::Line;
-use vko_model::accounts::{Account, setuser_rules};
+use vko_model::accounts::{Account, ServerRole, setuser_rules};
 use vko_model::acl::acl_digest;
 use vko_valkey::Administration;
 
@@ -10,43 +10,50 @@ use crate::support::{Server, call, code, hashes, user_lines};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_set_live_are_those_of_the_start_by_digest() {
-    for line in Line::ALL {
-        let server = Server::start(line, "");
-        let (servers, operator) = (Administration::new(), server.target("operator"));
-        let wanted: Vec<_> = user_lines(line).lines().map(|text| acl_digest(text).unwrap()).collect();
-        let live = async || match call(&servers, &operator, Command::AclList).await.unwrap() {
-            Reply::Lines(lines) => {
-                lines.iter().filter_map(|text| acl_digest(text)).filter(|user| user.user != "tester").collect::<Vec<_>>()
-            }
-            other => panic!("{other:?}"),
-        };
-        let sorted = |mut users: Vec<vko_model::acl::AclDigest>| {
-            users.sort_by(|one, two| one.user.cmp(&two.user));
-            users
-        };
-        assert_eq!(sorted(live().await), sorted(wanted.clone()), "{line}: after the start");
-        for account in Account::ALL.into_iter().filter(|account| *account != Account::Default) {
-            let name = account.name().to_owned();
-            let both = [hashes(&name), hashes("another")].concat();
-            for passwords in [both, hashes(&name)] {
-                let rules = account.setuser_rules(line, &passwords, false).unwrap();
-                assert_eq!(
-                    call(&servers, &operator, Command::AclSetUser { name: name.clone(), rules }).await,
-                    Ok(Reply::Done),
-                    "{line} {name}"
-                );
-                let same = sorted(live().await) == sorted(wanted.clone());
-                assert_eq!(same, passwords.len() == 1, "{line} {name}: a second password is drift, one is not");
-            }
+    for role in ServerRole::ALL {
+        for line in Line::ALL {
+            let server = Server::start_as(role, line, if role == ServerRole::Cluster { "cluster-enabled yes" } else { "" });
+            live_accounts(&server, &format!("{role:?} {line}")).await;
         }
-        let open = Account::Default.setuser_rules(line, &[], true).unwrap();
-        assert_eq!(
-            call(&servers, &operator, Command::AclSetUser { name: "default".into(), rules: open }).await,
-            Ok(Reply::Done),
-            "{line}"
-        );
-        assert_eq!(code(&mut server.plain(None), &["SET", "k", "v"]), "OK", "{line}: an open default user");
     }
+}
+
+async fn live_accounts(server: &Server, context: &str) {
+    let (role, line) = (server.role, server.line);
+    let (servers, operator) = (Administration::new(), server.target("operator"));
+    let wanted: Vec<_> = user_lines(role, line).lines().map(|text| acl_digest(text).unwrap()).collect();
+    let live = async || match call(&servers, &operator, Command::AclList).await.unwrap() {
+        Reply::Lines(lines) => {
+            lines.iter().filter_map(|text| acl_digest(text)).filter(|user| user.user != "tester").collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let sorted = |mut users: Vec<vko_model::acl::AclDigest>| {
+        users.sort_by(|one, two| one.user.cmp(&two.user));
+        users
+    };
+    assert_eq!(sorted(live().await), sorted(wanted.clone()), "{context}: after the start");
+    for account in Account::of(role).iter().filter(|account| **account != Account::Default) {
+        let name = account.name().to_owned();
+        let both = [hashes(&name), hashes("another")].concat();
+        for passwords in [both, hashes(&name)] {
+            let rules = account.setuser_rules(role, line, &passwords, false).unwrap();
+            assert_eq!(
+                call(&servers, &operator, Command::AclSetUser { name: name.clone(), rules }).await,
+                Ok(Reply::Done),
+                "{context} {name}"
+            );
+            let same = sorted(live().await) == sorted(wanted.clone());
+            assert_eq!(same, passwords.len() == 1, "{context} {name}: a second password is drift, one is not");
+        }
+    }
+    let open = Account::Default.setuser_rules(role, line, &[], true).unwrap();
+    assert_eq!(
+        call(&servers, &operator, Command::AclSetUser { name: "default".into(), rules: open }).await,
+        Ok(Reply::Done),
+        "{context}"
+    );
+    assert_eq!(code(&mut server.plain(None), &["PING"]), "OK", "{context}: an open default user");
 }
 
 #[test]
@@ -85,7 +92,7 @@ fn the_default_user_has_its_data_and_nothing_that_harms_the_instance() {
     ];
     let off_for_everybody: &[&[&str]] = &[&["DEBUG", "JMAP"], &["MODULE", "LOAD", "/nowhere"]];
     for line in Line::ALL {
-        let mut rights = Account::Default.rules(line);
+        let mut rights = Account::Default.rules(ServerRole::Replica, line);
         rights.retain(|rule| rule.starts_with('-'));
         for rule in rights {
             let covered = |words: &&&[&str]| {
@@ -94,7 +101,7 @@ fn the_default_user_has_its_data_and_nothing_that_harms_the_instance() {
             assert!(denied.iter().any(|words| covered(&words)), "{line}: {rule} is not tried");
         }
         let server = Server::start(line, "");
-        let rules = Account::Default.setuser_rules(line, &hashes("default"), false).unwrap();
+        let rules = Account::Default.setuser_rules(ServerRole::Replica, line, &hashes("default"), false).unwrap();
         let words: Vec<_> = ["ACL", "SETUSER", "default"].into_iter().chain(rules.iter().map(String::as_str)).collect();
         server.run(&words);
         let mut client = server.plain(Some("default"));
@@ -110,41 +117,144 @@ fn the_default_user_has_its_data_and_nothing_that_harms_the_instance() {
     }
 }
 
+/// What small accounts do, one use for each right.
+const USES: &[(ServerRole, Account, &[&[&str]])] = &[
+    (ServerRole::Replica, Account::Probe, &[&["PING"], &["INFO", "server", "replication", "persistence"]]),
+    (ServerRole::Replica, Account::Hook, &[&["INFO", "replication"], &["ROLE"], &["FAILOVER", "ABORT"]]),
+    (
+        ServerRole::Failover,
+        Account::Hook,
+        &[
+            &["INFO", "replication"],
+            &["ROLE"],
+            &["FAILOVER", "ABORT"],
+            &["CLIENT", "PAUSE", "1", "WRITE"],
+            &["CLIENT", "UNPAUSE"],
+        ],
+    ),
+    (ServerRole::Cluster, Account::Probe, &[&["PING"], &["INFO", "replication"], &["CLUSTER", "INFO"]]),
+    (
+        ServerRole::Cluster,
+        Account::Hook,
+        &[&["INFO", "replication"], &["ROLE"], &["CLUSTER", "NODES"], &["CLUSTER", "FAILOVER", "FORCE"]],
+    ),
+    (ServerRole::Sentinel, Account::Probe, &[&["PING"]]),
+    (ServerRole::Sentinel, Account::Hook, &[&["SENTINEL", "FAILOVER", "mymaster"]]),
+];
+
 #[test]
 fn the_small_accounts_need_each_of_their_rights() {
-    let cases: &[(Account, &[&[&str]])] = &[
-        (Account::Probe, &[&["PING"], &["INFO", "server", "replication", "persistence"]]),
-        (Account::Hook, &[&["INFO", "replication"], &["ROLE"], &["FAILOVER", "ABORT"]]),
-    ];
     for line in Line::ALL {
-        let server = Server::start(line, "");
-        for (account, used) in cases {
-            let name = account.name();
-            let mut client = server.plain(Some(name));
-            for words in *used {
-                assert_ne!(code(&mut client, words), "NOPERM", "{line} {name} {words:?}");
-            }
-            for words in
-                [["GET", "k"].as_slice(), &["CONFIG", "GET", "masterauth"], &["ACL", "LIST"], &["SHUTDOWN"], &["CLIENT", "LIST"]]
-            {
-                assert_eq!(code(&mut client, words), "NOPERM", "{line} {name} {words:?}");
-            }
-            let rights: Vec<_> = account.rules(line).into_iter().filter(|rule| rule.starts_with('+')).collect();
-            assert_eq!(rights.len(), used.len(), "{line} {name}: one use for each right");
-            for right in rights {
-                without(&server, *account, right);
-                let word = right[1..].to_uppercase();
-                let words = used.iter().find(|words| words[0] == word).unwrap_or_else(|| panic!("{name}: {right} is not used"));
-                assert_eq!(code(&mut client, words), "NOPERM", "{line} {name} without {right}");
+        for role in ServerRole::ALL {
+            let server = Server::start_as(role, line, if role == ServerRole::Cluster { "cluster-enabled yes" } else { "" });
+            for (_, account, used) in USES.iter().filter(|(of, _, _)| *of == role) {
+                small_account(&server, *account, used);
             }
         }
     }
 }
 
+fn small_account(server: &Server, account: Account, used: &[&[&str]]) {
+    let (context, name) = (format!("{:?} {}", server.role, server.line), account.name());
+    let mut client = server.plain(Some(name));
+    for words in used {
+        assert_ne!(code(&mut client, words), "NOPERM", "{context} {name} {words:?}");
+    }
+    let foreign: &[&[&str]] = if server.role.is_data() {
+        &[&["GET", "k"], &["CONFIG", "GET", "masterauth"], &["ACL", "LIST"], &["SHUTDOWN"], &["CLIENT", "LIST"]]
+    } else {
+        &[&["SENTINEL", "MASTERS"], &["ACL", "LIST"], &["SHUTDOWN"], &["CLIENT", "LIST"]]
+    };
+    for words in foreign {
+        assert_eq!(code(&mut client, words), "NOPERM", "{context} {name} {words:?}");
+    }
+    let rights: Vec<_> = account.rules(server.role, server.line).into_iter().filter(|rule| rule.starts_with('+')).collect();
+    assert_eq!(rights.len(), used.len(), "{context} {name}: one use for each right");
+    for right in rights {
+        without(server, account, right);
+        let uses = |words: &&&[&str]| {
+            right[1..] == words[0].to_lowercase() || right[1..] == words[..2.min(words.len())].join("|").to_lowercase()
+        };
+        let words = used.iter().find(uses).unwrap_or_else(|| panic!("{name}: {right} is not used"));
+        assert_eq!(code(&mut client, words), "NOPERM", "{context} {name} without {right}");
+    }
+}
+
+/// Clients of a cluster learn all about it and change nothing.
+#[test]
+fn clients_of_a_cluster_only_look_at_it() {
+    for line in Line::ALL {
+        let server = Server::start_as(ServerRole::Cluster, line, "cluster-enabled yes");
+        let mut client = open(&server);
+        for words in [["CLUSTER", "SLOTS"], ["CLUSTER", "SHARDS"], ["CLUSTER", "NODES"], ["CLUSTER", "INFO"], ["CLUSTER", "MYID"]]
+        {
+            assert_eq!(code(&mut client, &words), "OK", "{line} {words:?}");
+        }
+        let changes: &[&[&str]] = &[
+            &["CLUSTER", "MEET", "127.0.0.1", "1"],
+            &["CLUSTER", "FORGET", "x"],
+            &["CLUSTER", "REPLICATE", "x"],
+            &["CLUSTER", "ADDSLOTS", "1"],
+            &["CLUSTER", "DELSLOTS", "1"],
+            &["CLUSTER", "SETSLOT", "1", "STABLE"],
+            &["CLUSTER", "FAILOVER"],
+            &["CLUSTER", "RESET"],
+            &["CLUSTER", "BUMPEPOCH"],
+            &["CLUSTER", "FLUSHSLOTS"],
+        ];
+        for words in changes {
+            assert_eq!(code(&mut client, words), "NOPERM", "{line} {words:?}");
+        }
+    }
+}
+
+/// Clients of a Sentinel ask for the primary, listen, and change nothing.
+#[test]
+fn clients_of_a_sentinel_only_ask_it() {
+    for line in Line::ALL {
+        let server = Server::start_as(ServerRole::Sentinel, line, "");
+        let mut client = open(&server);
+        let allowed: &[&[&str]] = &[
+            &["PING"],
+            &["INFO"],
+            &["ROLE"],
+            &["SENTINEL", "MASTERS"],
+            &["SENTINEL", "MYID"],
+            &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"],
+            &["CLIENT", "SETNAME", "x"],
+        ];
+        for words in allowed {
+            assert_eq!(code(&mut client, words), "OK", "{line} {words:?}");
+        }
+        let denied: &[&[&str]] = &[
+            &["SENTINEL", "MONITOR", "x", "127.0.0.1", "1", "1"],
+            &["SENTINEL", "SET", "x", "quorum", "1"],
+            &["SENTINEL", "REMOVE", "x"],
+            &["SENTINEL", "RESET", "*"],
+            &["SENTINEL", "FAILOVER", "x"],
+            &["SENTINEL", "CONFIG", "GET", "*"],
+            &["ACL", "LIST"],
+            &["SHUTDOWN"],
+            &["PUBLISH", "__sentinel__:hello", "x"],
+        ];
+        for words in denied {
+            assert_eq!(code(&mut client, words), "NOPERM", "{line} {words:?}");
+        }
+        assert_eq!(code(&mut client, &["SUBSCRIBE", "+switch-master"]), "OK", "{line}");
+    }
+}
+
+/// A connection of the default user, which is opened for it.
+fn open(server: &Server) -> redis::Connection {
+    let rules = Account::Default.setuser_rules(server.role, server.line, &[], true).unwrap();
+    server.run(&["ACL", "SETUSER", "default"].into_iter().chain(rules.iter().map(String::as_str)).collect::<Vec<_>>());
+    server.plain(None)
+}
+
 /// Takes one right away from an account.
 pub(crate) fn without(server: &Server, account: Account, right: &str) {
-    let rules: Vec<_> = account.rules(server.line).into_iter().filter(|rule| *rule != right).collect();
-    assert_eq!(rules.len() + 1, account.rules(server.line).len(), "{right} is no right of {account:?}");
+    let rules: Vec<_> = account.rules(server.role, server.line).into_iter().filter(|rule| *rule != right).collect();
+    assert_eq!(rules.len() + 1, account.rules(server.role, server.line).len(), "{right} is no right of {account:?}");
     let words = setuser_rules(account.name(), &rules, &hashes(account.name()), false).unwrap();
     server.run(&["ACL", "SETUSER", account.name()].into_iter().chain(words.iter().map(String::as_str)).collect::<Vec<_>>());
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use vko_core::command::{Command, Reply};
 use vko_model::Line;
-use vko_model::config::{HOST_OWNED, ServerConf, directives, server_conf};
+use vko_model::accounts::ServerRole;
+use vko_model::config::{HOST_OWNED, ServerConf, directives, sentinel_conf, server_conf};
 use vko_valkey::Administration;
 
 use crate::support::{Server, call};
@@ -15,14 +16,18 @@ async fn every_line_takes_it_and_repeats_it() {
         [("maxmemory-policy", "allkeys-lru"), ("notify-keyspace-events", ""), ("proc-title-template", "{title} it's \"x\" \\")];
     let settings: BTreeMap<_, _> = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let none = BTreeMap::new();
-    let cases = [
-        ServerConf { on_claim: true, memory_limit: Some(256 << 20), settings: &settings },
-        ServerConf { on_claim: false, memory_limit: Some(1 << 30), settings: &none },
-        ServerConf { on_claim: false, memory_limit: None, settings: &none },
-    ];
+    let cases = |line| {
+        let plain = ServerConf { role: ServerRole::Replica, line, on_claim: false, memory_limit: None, settings: &none };
+        [
+            ServerConf { on_claim: true, memory_limit: Some(256 << 20), settings: &settings, ..plain.clone() },
+            ServerConf { memory_limit: Some(1 << 30), ..plain.clone() },
+            ServerConf { role: ServerRole::Cluster, on_claim: true, ..plain.clone() },
+            plain,
+        ]
+    };
     for line in Line::ALL {
-        for conf in &cases {
-            let server = Server::start(line, &server_conf(conf).unwrap());
+        for conf in &cases(line) {
+            let server = Server::start_as(conf.role, line, &server_conf(conf).unwrap());
             let wanted = directives(conf).unwrap();
             let get = Command::ConfigGet(wanted.keys().cloned().collect());
             let live = call(&Administration::new(), &server.target("operator"), get).await;
@@ -38,7 +43,7 @@ fn a_setting_of_several_words_is_taken_as_one_value() {
             ("save".to_owned(), "900 1 60 5".to_owned()),
             ("client-output-buffer-limit".to_owned(), "replica 512mb 128mb 30".to_owned()),
         ]);
-        let conf = ServerConf { on_claim: false, memory_limit: None, settings: &settings };
+        let conf = ServerConf { role: ServerRole::Replica, line, on_claim: false, memory_limit: None, settings: &settings };
         let server = Server::start(line, &server_conf(&conf).unwrap());
         let live = format!(
             "{:?}",
@@ -49,9 +54,18 @@ fn a_setting_of_several_words_is_taken_as_one_value() {
 }
 
 #[test]
+fn every_line_of_sentinels_takes_theirs() {
+    let settings = BTreeMap::from([("loglevel".to_owned(), "verbose".to_owned())]);
+    for line in Line::ALL {
+        let server = Server::start_as(ServerRole::Sentinel, line, &sentinel_conf(&settings).unwrap());
+        assert!(format!("{:?}", server.run(&["INFO", "sentinel"])).contains("sentinel_masters:0"), "{line}");
+    }
+}
+
+#[test]
 fn what_is_owned_exists_so_that_the_table_stays_true() {
     // Not in CONFIG GET on any line: they are words of the configuration only. primaryauth and primaryuser exist from 8.1 on.
-    let words_only = ["include", "loadmodule", "rename-command", "user"];
+    let words_only = ["include", "loadmodule", "rename-command", "sentinel", "user"];
     let newest = Server::start(Line::V9_1, "");
     for (name, _) in HOST_OWNED.iter().filter(|(name, _)| !words_only.contains(name)) {
         let answer = format!("{:?}", newest.run(&["CONFIG", "GET", name]));

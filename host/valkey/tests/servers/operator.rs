@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use vko_core::command::{Command, ConfigValue, Reply, RoleReply};
+use vko_core::command::{ClusterFailover, Command, ConfigValue, Reply, RoleReply};
 use vko_core::secret::Secret;
 use vko_core::world::{ServerError, Servers};
 use vko_model::Line;
-use vko_model::accounts::Account;
+use vko_model::accounts::{Account, ServerRole};
 use vko_valkey::Administration;
 
 use crate::accounts::without;
@@ -16,38 +16,92 @@ use crate::support::{LONG, Server, call, hashes, password};
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// One command for each right beside the name of the connection.
-fn one_for_each_right(line: Line) -> Vec<(&'static str, Command)> {
-    let probe = Account::Probe.setuser_rules(line, &hashes("probe"), false).unwrap();
-    vec![
+fn one_for_each_right(role: ServerRole, line: Line) -> Vec<(&'static str, Command)> {
+    let probe = Account::Probe.setuser_rules(role, line, &hashes("probe"), false).unwrap();
+    let everywhere = vec![
+        ("+acl|list", Command::AclList),
+        ("+acl|setuser", Command::AclSetUser { name: "probe".into(), rules: probe }),
+        ("+client|kill", Command::KillNormalClients),
+        ("+client|setname", Command::AclList),
+    ];
+    let data = vec![
         ("+info", Command::LightProbe),
         ("+role", Command::Role),
-        ("+replicaof", Command::ReplicaOfNobody { loopback: LOOPBACK }),
-        ("+failover", Command::FailoverAbort),
         ("+bgsave", Command::BackgroundSave),
         ("+config|get", Command::ConfigGet(vec!["maxmemory".into()])),
         ("+config|set", Command::ConfigSet(vec![("timeout".into(), ConfigValue::Text("0".into()))])),
-        ("+acl|list", Command::AclList),
-        ("+acl|setuser", Command::AclSetUser { name: "probe".into(), rules: probe }),
-        ("+client|pause", Command::PauseWrites { time_ms: 1 }),
-        ("+client|unpause", Command::Unpause),
-        ("+client|kill", Command::KillNormalClients),
-        ("+client|setname", Command::Role),
+    ];
+    let of_role = match role {
+        ServerRole::Replica | ServerRole::Failover => vec![
+            ("+replicaof", Command::ReplicaOfNobody { loopback: LOOPBACK }),
+            ("+failover", Command::FailoverAbort),
+            ("+client|pause", Command::PauseWrites { time_ms: 1 }),
+            ("+client|unpause", Command::Unpause),
+        ],
+        ServerRole::Cluster => vec![
+            ("+cluster|info", Command::ClusterProbe),
+            ("+cluster|slots", Command::ClusterProbe),
+            ("+cluster|nodes", Command::ClusterNodes),
+            ("+cluster|meet", Command::ClusterMeet { ip: LOOPBACK, port: 1, bus_port: 2 }),
+            ("+cluster|forget", Command::ClusterForget("x".into())),
+            ("+cluster|replicate", Command::ClusterReplicate("x".into())),
+            ("+cluster|addslotsrange", Command::ClusterAddSlots(vec![(1, 2)])),
+            ("+cluster|setslot", Command::ClusterSetSlotStable(1)),
+            ("+cluster|failover", Command::ClusterFailover(ClusterFailover::Coordinated)),
+            ("+cluster|bumpepoch", Command::ClusterBumpEpoch),
+            ("+cluster|reset", Command::ClusterResetHard),
+        ],
+        ServerRole::Sentinel => return [everywhere, one_for_each_right_at_a_sentinel()].concat(),
+    };
+    [everywhere, data, of_role].concat()
+}
+
+fn one_for_each_right_at_a_sentinel() -> Vec<(&'static str, Command)> {
+    let name = || "mymaster".to_owned();
+    vec![
+        ("+info", Command::SentinelProbe),
+        ("+sentinel|myid", Command::SentinelProbe),
+        ("+sentinel|masters", Command::SentinelMasters),
+        ("+sentinel|replicas", Command::SentinelReplicas(name())),
+        ("+sentinel|sentinels", Command::SentinelPeers(name())),
+        ("+sentinel|ckquorum", Command::SentinelCheckQuorum(name())),
+        ("+sentinel|monitor", Command::SentinelMonitor { name: name(), ip: LOOPBACK, port: 1, quorum: 1 }),
+        ("+sentinel|remove", Command::SentinelRemove(name())),
+        ("+sentinel|reset", Command::SentinelReset(name())),
+        ("+sentinel|set", Command::SentinelSet { name: name(), options: vec![("quorum".into(), ConfigValue::Text("1".into()))] }),
+        ("+sentinel|failover", Command::SentinelFailover(name())),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_right_is_needed_and_no_other() {
     for line in Line::ALL {
-        let server = Server::start(line, "");
-        let target = server.target("operator");
-        let table = one_for_each_right(line);
-        let rights: BTreeSet<_> = Account::Operator.rules(line).into_iter().filter(|rule| rule.starts_with('+')).collect();
-        assert_eq!(rights, table.iter().map(|(right, _)| *right).collect(), "{line}: one command for each right");
-        for (right, command) in table {
-            without(&server, Account::Operator, right);
-            // A new connection each time: the name is set at its start.
-            let refused = Administration::new().call(&target, command, LONG).await;
-            assert!(matches!(refused, Err(ServerError::NoPermission(_))), "{line} without {right}: {refused:?}");
+        for role in ServerRole::ALL {
+            let server = Server::start_as(role, line, if role == ServerRole::Cluster { "cluster-enabled yes" } else { "" });
+            each_right_of_a_server(&server).await;
+        }
+    }
+}
+
+async fn each_right_of_a_server(server: &Server) {
+    let (role, line) = (server.role, server.line);
+    let context = format!("{role:?} {line}");
+    let target = server.target("operator");
+    let table = one_for_each_right(role, line);
+    let rules = Account::Operator.rules(role, line);
+    let rights: BTreeSet<_> = rules.into_iter().filter(|rule| rule.starts_with('+') && *rule != "+subscribe").collect();
+    assert_eq!(rights, table.iter().map(|(right, _)| *right).collect(), "{context}: one command for each right");
+    for (right, command) in table {
+        without(server, Account::Operator, right);
+        // A new connection each time: the name is set at its start.
+        let refused = Administration::new().call(&target, command, LONG).await;
+        assert!(matches!(refused, Err(ServerError::NoPermission(_))), "{context} without {right}: {refused:?}");
+    }
+    if role == ServerRole::Sentinel {
+        for right in ["+subscribe", "&*"] {
+            without(server, Account::Operator, right);
+            let refused = Administration::new().subscribe(&target).await;
+            assert!(matches!(refused, Err(ServerError::NoPermission(_))), "{context} without {right}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vko_core::command::{Command, Reply};
 use vko_core::secret::Secret;
 use vko_core::world::{Credential, ServerError, Servers, Target};
-use vko_model::accounts::Account;
+use vko_model::accounts::{Account, ServerRole};
 use vko_model::{Info, Line};
 use vko_valkey::Administration;
 
@@ -34,13 +34,13 @@ pub(crate) fn hashes(account: &str) -> Vec<String> {
     vec![Secret::new(password(account)).acl_hash()]
 }
 
-/// The operator's `user` lines. The default user is off, as it is when nobody has a password for it.
-pub(crate) fn user_lines(line: Line) -> String {
+/// The operator's `user` lines of a server. The default user is off, as it is when nobody has a password for it.
+pub(crate) fn user_lines(role: ServerRole, line: Line) -> String {
     let line_of = |account: Account| match account {
-        Account::Default => account.user_line(line, &[], false).unwrap(),
-        _ => account.user_line(line, &hashes(account.name()), false).unwrap(),
+        Account::Default => account.user_line(role, line, &[], false).unwrap(),
+        _ => account.user_line(role, line, &hashes(account.name()), false).unwrap(),
     };
-    Account::ALL.map(line_of).join("\n")
+    Account::of(role).iter().copied().map(line_of).collect::<Vec<_>>().join("\n")
 }
 
 /// A server that runs until it is dropped.
@@ -48,7 +48,9 @@ pub(crate) struct Server {
     process: Child,
     folder: PathBuf,
     log: Arc<Mutex<Vec<String>>>,
+    pub(crate) role: ServerRole,
     pub(crate) line: Line,
+    pub(crate) ip: Ipv4Addr,
     pub(crate) port: u16,
     pub(crate) pod: String,
 }
@@ -63,19 +65,25 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server with the operator's accounts and waits until it takes connections.
+    /// Starts a data server with the operator's accounts and waits until it takes connections.
     pub(crate) fn start(line: Line, conf: &str) -> Self {
+        Self::start_as(ServerRole::Replica, line, conf)
+    }
+
+    /// The same of any server. The nodes of a cluster have an address of their own each, since their second port is fixed.
+    pub(crate) fn start_as(role: ServerRole, line: Line, conf: &str) -> Self {
         executable(line);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("vko-valkey-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        Self::start_in(line, &format!("{}\n{conf}", user_lines(line)), "Ready to accept connections", folder)
+        let until = if role.is_data() { "Ready to accept connections" } else { "Sentinel ID is" };
+        Self::start_in(role, line, conf, until, folder)
     }
 
-    fn start_in(line: Line, conf: &str, until: &str, folder: PathBuf) -> Self {
+    fn start_in(role: ServerRole, line: Line, conf: &str, until: &str, folder: PathBuf) -> Self {
         // Another process may take the free port before the server does.
         for _ in 0..5 {
-            match Self::try_start(line, conf, until, folder.clone()) {
+            match Self::try_start(role, line, conf, until, folder.clone()) {
                 Ok(server) => return server,
                 Err(log) if log.contains("in use") => {}
                 Err(log) => panic!("{line}: the server did not start:\n{log}"),
@@ -84,13 +92,21 @@ impl Server {
         panic!("{line}: no free port in five tries")
     }
 
-    fn try_start(line: Line, conf: &str, until: &str, folder: PathBuf) -> Result<Self, String> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let (user, auth) = (Account::Replication.name(), password(Account::Replication.name()));
-        let place = format!("bind 127.0.0.1\nport {port}\ndir {}\nmasteruser {user}\nmasterauth {auth}\n", folder.display());
+    fn try_start(role: ServerRole, line: Line, conf: &str, until: &str, folder: PathBuf) -> Result<Self, String> {
+        let ip = if role == ServerRole::Cluster { own_loopback() } else { Ipv4Addr::LOCALHOST };
+        let port = TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port();
         let tester = format!("user {TESTER} on #{} ~* &* +@all\n", hashes(TESTER)[0]);
-        let mut process = Process::new(executable(line))
-            .arg("-")
+        let place = format!("bind {ip}\nbind-source-addr {ip}\nport {port}\ndir {}\n", folder.display());
+        let text = format!("{place}{}{tester}{}\n{conf}\n", login_elsewhere(role), user_lines(role, line));
+        let mut start = Process::new(executable(line));
+        if role.is_data() {
+            start.arg("-");
+        } else {
+            // A Sentinel writes its file again and again.
+            std::fs::write(folder.join("sentinel.conf"), &text).unwrap();
+            start.arg(folder.join("sentinel.conf")).arg("--sentinel");
+        }
+        let mut process = start
             .env_clear()
             .env("LC_ALL", "C")
             .env("PATH", "/usr/bin:/bin")
@@ -99,7 +115,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("the server's executable should run");
-        process.stdin.take().unwrap().write_all(format!("{place}{tester}{conf}\n").as_bytes()).unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        if role.is_data() {
+            stdin.write_all(text.as_bytes()).unwrap();
+        }
+        drop(stdin);
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut log = Vec::new();
         loop {
@@ -116,7 +136,7 @@ impl Server {
         let more = Arc::clone(&log);
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|text| more.lock().unwrap().push(text)));
         let pod = format!("pod-{}", NUMBERS.fetch_add(1, Ordering::Relaxed));
-        Ok(Self { process, folder, log, line, port, pod })
+        Ok(Self { process, folder, log, role, line, ip, port, pod })
     }
 
     /// Ends the process and starts another one in the same folder.
@@ -124,13 +144,13 @@ impl Server {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         let folder = std::mem::take(&mut self.folder);
-        Self::start_in(self.line, &format!("{}\n{conf}", user_lines(self.line)), until, folder)
+        Self::start_in(self.role, self.line, conf, until, folder)
     }
 
     /// Where an account of the operator's finds it.
     pub(crate) fn target(&self, account: &str) -> Target {
         let credential = Credential { user: account.to_owned(), password: Secret::new(password(account)) };
-        Target { pod: self.pod.clone(), ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: self.port, credential }
+        Target { pod: self.pod.clone(), ip: IpAddr::V4(self.ip), port: self.port, credential }
     }
 
     /// A plain connection of an account, or without login.
@@ -140,7 +160,7 @@ impl Server {
         if let Some(account) = account {
             login = login.set_username(account).set_password(password(account));
         }
-        let address = redis::ConnectionAddr::Tcp("127.0.0.1".to_owned(), self.port);
+        let address = redis::ConnectionAddr::Tcp(self.ip.to_string(), self.port);
         let info = address.into_connection_info().unwrap().set_redis_settings(login);
         redis::Client::open(info).unwrap().get_connection_with_timeout(LONG).unwrap()
     }
@@ -170,6 +190,24 @@ impl Server {
         };
         entries.iter().filter(|entry| text(entry, "username") == account).map(|entry| text(entry, "object")).collect()
     }
+}
+
+/// Who a server is where it logs in by itself.
+fn login_elsewhere(role: ServerRole) -> String {
+    let (replication, sentinel) = (Account::Replication.name(), Account::Sentinel.name());
+    match role {
+        ServerRole::Sentinel => {
+            format!("sentinel sentinel-user {sentinel}\nsentinel sentinel-pass {}\n", password(sentinel))
+        }
+        _ => format!("masteruser {replication}\nmasterauth {}\n", password(replication)),
+    }
+}
+
+/// A loopback address that no other server of this process has, nor likely one of another's.
+fn own_loopback() -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed) % 250;
+    Ipv4Addr::new(127, high % 127 + 1, low, u8::try_from(number).unwrap() + 2)
 }
 
 /// A command of plain words.
@@ -204,6 +242,15 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     while !so() {
         assert!(start.elapsed() < LONG, "{what}: not within {LONG:?}");
         std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+/// The same where asking takes time.
+pub(crate) async fn eventually_async(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !so().await {
+        assert!(start.elapsed() < LONG, "{what}: not within {LONG:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
