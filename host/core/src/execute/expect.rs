@@ -5,10 +5,11 @@
 //! 2. A step whose consent had to be recorded first is asked again afterwards ([`super::step`]).
 
 use vko_model::info::{Info, Role};
-use vko_wit::planning::Expectation;
+use vko_wit::planning::{Expectation, Known, OffsetOf, PairOfPods};
 
 use super::ExecuteError;
 use super::step::points_at;
+use crate::procedure::{cluster, sentinel};
 use crate::site::Site;
 use crate::world::{Target, World};
 
@@ -19,29 +20,35 @@ use crate::world::{Target, World};
 /// holding.
 pub async fn check<W: World>(site: &Site<W>, expectations: &[Expectation]) -> Result<(), ExecuteError> {
     for expectation in expectations {
-        let pod =
-            subject(expectation).ok_or_else(|| ExecuteError::ExpectationFailed("something that this host can't read".into()))?;
-        let info = site.look(pod).await?;
-        let (name, _) = site.target(pod)?;
-        let peer = match expectation {
-            Expectation::RoleReplicaOf(pair) => Some(site.target(&pair.peer)?.1),
-            _ => None,
+        let (name, held) = match expectation {
+            Expectation::Epoch(of) => {
+                (site.target(&of.pod)?.0, epoch(cluster::info(site, &of.pod).await?.current_epoch, of.epoch))
+            }
+            Expectation::SentinelEpoch(of) => {
+                let now = sentinel::epoch(site, &of.sentinel, &of.name).await?;
+                (site.sentinel_target(&of.sentinel)?.0, epoch(now, of.epoch))
+            }
+            Expectation::RunId(Known { pod, .. })
+            | Expectation::Replid(Known { pod, .. })
+            | Expectation::RolePrimary(pod)
+            | Expectation::DataSetEmpty(pod)
+            | Expectation::RoleReplicaOf(PairOfPods { pod, .. })
+            | Expectation::OffsetAtLeast(OffsetOf { pod, .. }) => {
+                let info = site.look(pod).await?;
+                let peer = match expectation {
+                    Expectation::RoleReplicaOf(pair) => Some(site.target(&pair.peer)?.1),
+                    _ => None,
+                };
+                (site.target(pod)?.0, holds(expectation, &info, peer.as_ref()))
+            }
         };
-        holds(expectation, &info, peer.as_ref())
-            .map_err(|what| ExecuteError::ExpectationFailed(format!("{name} to be {what}")))?;
+        held.map_err(|what| ExecuteError::ExpectationFailed(format!("{name} to be {what}")))?;
     }
     Ok(())
 }
 
-/// The pod that an expectation is about; `None` for what this host can't read.
-fn subject(expectation: &Expectation) -> Option<&str> {
-    Some(match expectation {
-        Expectation::RunId(known) | Expectation::Replid(known) => &known.pod,
-        Expectation::RolePrimary(pod) | Expectation::DataSetEmpty(pod) => pod,
-        Expectation::RoleReplicaOf(pair) => &pair.pod,
-        Expectation::OffsetAtLeast(offset) => &offset.pod,
-        Expectation::Epoch(_) | Expectation::SentinelEpoch(_) => return None,
-    })
+fn epoch(now: Option<u64>, expected: u64) -> Result<(), String> {
+    if now == Some(expected) { Ok(()) } else { Err(format!("in epoch {expected}")) }
 }
 
 /// Whether it holds; the error names what was expected. What the server doesn't say doesn't hold.
@@ -69,14 +76,12 @@ fn holds(expectation: &Expectation, info: &Info, peer: Option<&Target>) -> Resul
             yes(now.is_some_and(|now| now >= offset.offset), &|| format!("at offset {} or beyond", offset.offset))
         }
         Expectation::DataSetEmpty(_) => yes(info.keys == Some(0), &|| "empty".into()),
-        Expectation::Epoch(_) | Expectation::SentinelEpoch(_) => Err("in an epoch that this host can't read".into()),
+        Expectation::Epoch(_) | Expectation::SentinelEpoch(_) => Err("in an epoch, which INFO doesn't say".into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use vko_wit::planning::{Known, OffsetOf, PairOfPods};
-
     use super::*;
 
     fn target(ip: &str) -> Target {

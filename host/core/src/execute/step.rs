@@ -9,7 +9,7 @@
 //! 1. May we act?
 //! 2. Expectations are read; before a promotion, what the others say of their role too.
 //! 3. A consent is recorded as used, and the expectations are read once more: a consent isn't used up by a step that is dropped.
-//! 4. The operation.
+//! 4. The operation. One that writes the ledger first reads the expectations again after that: they are the last thing before the command.
 //! 5. Its effect is read back.
 
 use vko_model::info::{Info, Role};
@@ -20,7 +20,7 @@ use super::{ExecuteError, expect, names};
 use crate::command::Command;
 use crate::ledger::Member;
 use crate::object::{Kind, ObjectId};
-use crate::procedure::{detach, fence, hand_over, promote};
+use crate::procedure::{cluster, detach, fence, hand_over, promote, sentinel};
 use crate::site::Site;
 use crate::world::{Delete, World};
 
@@ -41,22 +41,39 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, step: &Step) -> 
         Operation::Evict(pod) => evict(site, observed, pod).await,
         Operation::ForceDelete(pod) => force_delete(site, observed, pod).await,
         Operation::DeleteClaim(claim) => delete_claim(site, observed, claim).await,
-        Operation::Follow(follow) => follow_primary(site, &follow.pod, &follow.primary).await,
+        Operation::Follow(follow) => follow_primary(site, step, &follow.pod, &follow.primary).await,
         Operation::Detach(pod) => detach::run(site, pod).await,
-        Operation::Promote(pod) => promote::run(site, observed, pod).await,
+        Operation::Promote(pod) => promote::run(site, observed, step, pod).await,
         Operation::HandOver(order) => hand_over::run(site, observed, order).await,
         Operation::Fence(setting) => fence::run(site, &setting.pod, setting.min_replicas).await,
         Operation::DropClients(pod) => site.send(pod, Command::KillNormalClients).await.map(drop),
         Operation::Save(pod) => site.send(pod, Command::BackgroundSave).await.map(drop),
+        Operation::Meet(pair) => cluster::meet(site, pair).await,
+        Operation::Forget(node) => cluster::forget(site, node).await,
+        Operation::Replicate(order) => cluster::replicate(site, order).await,
+        Operation::OwnSlots(assignment) => cluster::own(site, observed, step, assignment).await,
+        Operation::TakeOver(order) => cluster::take_over(site, observed, step, order).await,
+        Operation::BumpEpoch(pod) => cluster::bump_epoch(site, pod).await,
+        Operation::SettleSlots(settlement) => cluster::settle(site, settlement).await,
+        Operation::ResetEmpty(pod) => cluster::reset_empty(site, pod).await,
+        Operation::Monitor(order) => sentinel::monitor(site, order).await,
+        Operation::Unmonitor(name) => sentinel::unmonitor(site, name).await,
+        Operation::SetMonitor(order) => sentinel::set(site, order).await,
+        Operation::SentinelFailover(name) => sentinel::failover(site, observed, name).await,
+        Operation::ResetMonitor(name) => sentinel::reset(site, name).await,
         other => Err(ExecuteError::OperationUnknown(names::operation(other).into())),
     }
 }
 
 /// What the step expects, and what every step of its kind does.
-async fn check<W: World>(site: &Site<W>, step: &Step) -> Result<(), ExecuteError> {
+///
+/// # Errors
+/// [`ExecuteError::ExpectationFailed`] names the first that doesn't hold.
+pub(crate) async fn check<W: World>(site: &Site<W>, step: &Step) -> Result<(), ExecuteError> {
     expect::check(site, &step.expects).await?;
     match &step.operation {
         Operation::Promote(pod) => promote::nobody_else_leads(site, pod).await,
+        Operation::TakeOver(order) => cluster::owner_does_not_lead(site, &order.replica).await,
         _ => Ok(()),
     }
 }
@@ -90,10 +107,16 @@ async fn delete_claim<W: World>(site: &Site<W>, observed: &Observed, claim: &str
     Ok(site.world.delete(&id, Delete { uid: claim.into(), grace_seconds: None, orphan: false }).await?)
 }
 
-async fn follow_primary<W: World>(site: &Site<W>, pod: &str, primary: &str) -> Result<(), ExecuteError> {
-    let (primary_name, upstream) = site.target(primary)?;
+async fn follow_primary<W: World>(site: &Site<W>, step: &Step, pod: &str, primary: &str) -> Result<(), ExecuteError> {
     // Before the act: a fence that counted as closed opens with the first replica that is back.
     site.store.change(|ledger| ledger.may_be_followed(primary)).await?;
+    check(site, step).await?;
+    follow_read_back(site, pod, primary).await
+}
+
+/// REPLICAOF, read back.
+pub(crate) async fn follow_read_back<W: World>(site: &Site<W>, pod: &str, primary: &str) -> Result<(), ExecuteError> {
+    let (primary_name, upstream) = site.target(primary)?;
     site.send(pod, Command::ReplicaOf { ip: upstream.ip, port: upstream.port }).await?;
     let info = site.look(pod).await?;
     let follows = info.role == Some(Role::Replica) && points_at(&info, &upstream);

@@ -24,6 +24,7 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     if view.last_primary(&claim.workload).is_some_and(|last| last.ordinal == claim.ordinal) {
         return Err("it belongs to the last primary".into());
     }
-    let copy = view.members().any(|p| p.ordinal != claim.ordinal && view.is_accepted_primary(p));
+    let of_shard = |p: &&vko_wit::observation::Pod| p.workload == claim.workload && p.ordinal != claim.ordinal;
+    let copy = view.members().filter(of_shard).any(|p| view.is_accepted_primary(p));
     if copy { Ok(()) } else { Err("no primary answers: the claim may hold the only copy".into()) }
 }

@@ -1,10 +1,11 @@
 //! Rule 1: no server is deleted or re-parented that holds the only synced copy.
 
+use vko_wit::common::Architecture;
 use vko_wit::observation::{AttachedReplica, DataOrigin, FenceRecord, Pod, Role, ServerFacts, Upstream};
 use vko_wit::planning::{Follow, HandOver, Operation, Step};
 
-use super::View;
 use super::evidence::{Consent, was_loaded};
+use super::{View, cluster};
 
 /// Lag (ms) up to which an attached replica counts as streaming: it acknowledges once a second.
 const LAG_MAX_MS: u64 = 2_000;
@@ -17,7 +18,7 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
         Operation::HandOver(order) => check_hand_over(order, view),
         Operation::Detach(pod) => check_detach(pod, view),
         Operation::Fence(setting) => check_fence(&setting.pod, view),
-        _ => Ok(()),
+        _ => cluster::check_data(step, view),
     }
 }
 
@@ -68,7 +69,7 @@ fn discarded(pod: &Pod, upstream: &ServerFacts, view: &View<'_>) -> Option<Strin
 }
 
 /// Whether everything that `loser` holds is in `winner` too. Offsets mean something within one replication history only.
-fn lacks_nothing_of(winner: &ServerFacts, loser: &ServerFacts) -> bool {
+pub(super) fn lacks_nothing_of(winner: &ServerFacts, loser: &ServerFacts) -> bool {
     let same = !loser.replid.is_empty() && loser.replid == winner.replid && loser.offset <= winner.offset;
     // The winner was promoted out of the loser's history, after all that the loser wrote.
     let ancestor = !loser.replid.is_empty() && winner.second_replid == loser.replid && loser.offset < winner.second_offset;
@@ -79,13 +80,28 @@ fn lacks_nothing_of(winner: &ServerFacts, loser: &ServerFacts) -> bool {
 }
 
 fn check_evict(step: &Step, uid: &str, view: &View<'_>) -> Result<(), String> {
-    let Some(pod) = view.pod(uid) else { return Ok(()) };
+    // Sentinels hold no data.
+    let Some(pod) = view.members().find(|pod| pod.uid == uid) else { return Ok(()) };
+    if cluster::is_cluster(view) {
+        return check_evict_of_cluster(step, pod, view);
+    }
     let consented = view.consented(step, Consent::Restart, &pod.name);
     if view.is_primary(uid) || (view.is_last_primary(pod) && !view.is_dead(pod)) {
         return allow_or(consented, format!("{} is the primary: hand its role over first", pod.name));
     }
     let safe = view.others(uid).any(|other| view.is_accepted_primary(other));
     allow_or(safe || consented, format!("the primary does not answer; {} may hold the only copy", pod.name))
+}
+
+/// In a cluster whoever owns the slots leads: elections need no ledger. A member that owns none may go while its shard's owner answers.
+fn check_evict_of_cluster(step: &Step, pod: &Pod, view: &View<'_>) -> Result<(), String> {
+    let consented = view.consented(step, Consent::Restart, &pod.name);
+    if view.owns_slots(&pod.uid) {
+        return allow_or(consented, format!("{} owns slots: hand its role over first", pod.name));
+    }
+    let led = view.others(&pod.uid).any(|other| view.is_primary(&other.uid) && view.owns_slots(&other.uid));
+    let empty = view.answers(&pod.uid).is_some_and(|facts| facts.keys == 0);
+    allow_or(led || empty || consented, format!("no owner of its shard's slots answers; {} may hold the only copy", pod.name))
 }
 
 fn check_force_delete(uid: &str, view: &View<'_>) -> Result<(), String> {
@@ -102,11 +118,30 @@ fn check_hand_over(order: &HandOver, view: &View<'_>) -> Result<(), String> {
     if replica.terminating_for > 0 {
         return Err(format!("{} is terminating", replica.name));
     }
+    check_way(order, primary, view)?;
     if let Some(other) = view.other_heir(&replica.uid) {
         return Err(format!("{} is made the primary already", view.name(other)));
     }
     let Some(own) = view.answers(&replica.uid) else { return Err(format!("{} does not answer now", replica.name)) };
     allow_or(is_online(facts, own, &replica.uid), format!("{} is not in sync with {}", replica.name, primary.name))
+}
+
+/// What the architecture's way of handing over needs beside the two: votes of the other primaries, or Sentinels with nothing else under way.
+fn check_way(order: &HandOver, primary: &Pod, view: &View<'_>) -> Result<(), String> {
+    match view.observed.instance.architecture {
+        Architecture::Replica => allow_or(order.monitor.is_empty(), "the replica architecture has no Sentinels".into()),
+        Architecture::Cluster => {
+            allow_or(view.owns_slots(&primary.uid), format!("{} owns no slots", primary.name))?;
+            allow_or(view.majority_answers(), "fewer than a majority of primaries answer: there are no votes for it".into())
+        }
+        Architecture::Failover => {
+            allow_or(!order.monitor.is_empty(), "without the Sentinels' name for the data set they would take it back".into())?;
+            allow_or(!view.sentinels_choose(), "the Sentinels choose a primary already".into())?;
+            allow_or(view.failover_under_way().is_none(), "the Sentinels are in the middle of a failover".into())?;
+            let named = view.named_by_majority() == Some(&Upstream::Pod(primary.uid.clone()));
+            allow_or(named, format!("no majority of the Sentinels names {} as the primary", primary.name))
+        }
+    }
 }
 
 fn is_online(primary: &ServerFacts, replica: &ServerFacts, uid: &str) -> bool {

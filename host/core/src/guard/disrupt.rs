@@ -1,8 +1,10 @@
-//! Rule 4: at most one member of a data set is disturbed at a time. Replacing a member that isn't ready is no second disruption.
+//! Rule 4: at most one member of a data set is disturbed at a time, and in one cluster no more primaries at once than leaves a majority.
+//! Replacing a member that isn't ready is no second disruption.
 
+use vko_wit::observation::Pod;
 use vko_wit::planning::{Operation, Step};
 
-use super::View;
+use super::{View, cluster};
 
 pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let uid = match &step.operation {
@@ -11,12 +13,28 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
         _ => return Ok(()),
     };
     let Some(pod) = view.pod(uid) else { return Ok(()) };
-    if let Some(other) = view.disturbed().iter().find(|other| *other != uid) {
+    if let Some(other) = view.disturbed().iter().find(|other| *other != uid && view.same_workload(other, uid)) {
         return Err(format!("{} is disturbed by this plan already", view.name(other)));
     }
-    let other = view.members().find(|p| p.uid != pod.uid && p.workload == pod.workload && (!p.ready || p.terminating_for > 0));
+    if cluster::is_cluster(view) {
+        check_majority(pod, view)?;
+    }
+    let other = view.others(uid).find(|other| !other.ready || other.terminating_for > 0);
     match other {
         Some(other) if pod.ready => Err(format!("{} is not ready: a second member would be out of service", other.name)),
         _ => Ok(()),
     }
+}
+
+/// Elections need more than half of the primaries: those that are disturbed and those that don't answer must stay fewer than the rest.
+fn check_majority(pod: &Pod, view: &View<'_>) -> Result<(), String> {
+    if !view.owns_slots(&pod.uid) {
+        return Ok(());
+    }
+    let disturbed = |uid: &str| uid == pod.uid || view.disturbed().iter().any(|other| other == uid);
+    let (left, all) = view.owners_left(disturbed);
+    if left * 2 > all {
+        return Ok(());
+    }
+    Err(format!("{left} of {all} primaries would be left: no majority"))
 }

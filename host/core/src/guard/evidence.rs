@@ -4,12 +4,13 @@ use vko_wit::observation::{
     ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Pod, Reach, Role, Server, ServerFacts,
     Upstream,
 };
-use vko_wit::planning::{Operation, Step, Track};
+use vko_wit::planning::{Operation, Step, Takeover, Track};
 
 use super::Circumstances;
+use crate::workloads::is_data;
 
 /// An answer older than this is no answer for a dangerous step. Servers are asked once a second while anything is in motion.
-const ANSWER_AGE_MAX_MS: u64 = 6_000;
+pub(super) const ANSWER_AGE_MAX_MS: u64 = 6_000;
 /// How far (bytes) a copy may lie below the best offset that is known and still count as complete: what a healthy link has in flight.
 const IN_FLIGHT_BYTES: u64 = 1 << 20;
 
@@ -25,6 +26,8 @@ pub(super) enum Consent {
     Discard,
     /// Restart a server that may hold the only copy.
     Restart,
+    /// Give slots to a server although what they held may be elsewhere.
+    Slots,
 }
 
 impl Consent {
@@ -33,6 +36,7 @@ impl Consent {
             Self::Promote => "promote-data-loss",
             Self::Discard => "discard-writes",
             Self::Restart => "restart-data-loss",
+            Self::Slots => "slots-data-loss",
         }
     }
 }
@@ -49,42 +53,87 @@ pub struct View<'a> {
     heirs: Vec<String>,
     /// The same, of the track that is being checked: only its steps are sure to come after.
     heirs_of_track: Vec<String>,
+    /// Whether an admitted step takes a shard over without votes.
+    unvoted: bool,
+    /// Whether an admitted step lets the Sentinels choose a primary.
+    sentinels_choose: bool,
+    /// Sentinels (ids) that other tracks take out of service, and those that this track does.
+    sentinels_disturbed: Vec<String>,
+    sentinels_of_track: Vec<String>,
 }
 
 impl<'a> View<'a> {
     /// Nothing admitted yet.
     pub fn new(observed: &'a Observed, circumstances: Circumstances) -> Self {
         let none = Vec::new;
-        Self { observed, circumstances, disturbed: none(), heirs: none(), heirs_of_track: none() }
+        Self {
+            observed,
+            circumstances,
+            disturbed: none(),
+            heirs: none(),
+            heirs_of_track: none(),
+            unvoted: false,
+            sentinels_choose: false,
+            sentinels_disturbed: none(),
+            sentinels_of_track: none(),
+        }
     }
 
     /// Notes the steps of a track that runs: what they do counts for every other track.
     pub fn admit_running(&mut self, track: &Track) {
         track.steps.iter().for_each(|step| self.admit(step));
-        self.heirs_of_track.clear();
+        self.begin_track();
     }
 
     /// A track of the plan begins.
     pub fn begin_track(&mut self) {
         self.heirs_of_track.clear();
+        self.sentinels_disturbed.append(&mut self.sentinels_of_track);
     }
 
     /// Notes what an admitted step will change for the steps after it.
     pub fn admit(&mut self, step: &Step) {
-        let heir = match &step.operation {
+        match &step.operation {
             Operation::Evict(pod) | Operation::ForceDelete(pod) => {
+                self.sentinels_of_track.extend(self.sentinel_in(pod).map(|sentinel| sentinel.id.clone()));
                 self.disturbed.push(pod.clone());
-                return;
             }
             Operation::HandOver(order) => {
                 self.disturbed.push(order.primary.clone());
-                &order.replica
+                self.admit_heir(&order.replica);
             }
-            Operation::Promote(pod) => pod,
-            _ => return,
-        };
-        self.heirs.push(heir.clone());
-        self.heirs_of_track.push(heir.clone());
+            Operation::Promote(pod) => self.admit_heir(pod),
+            Operation::OwnSlots(assignment) => self.admit_heir(&assignment.pod),
+            Operation::TakeOver(order) => {
+                self.unvoted |= order.mode == Takeover::Takeover;
+                self.admit_heir(&order.replica);
+            }
+            Operation::SentinelFailover(_) => self.sentinels_choose = true,
+            Operation::Unmonitor(name) | Operation::ResetMonitor(name) => self.sentinels_of_track.push(name.sentinel.clone()),
+            // It watches again.
+            Operation::Monitor(monitor) => self.sentinels_of_track.retain(|id| *id != monitor.sentinel),
+            _ => {}
+        }
+    }
+
+    fn admit_heir(&mut self, pod: &str) {
+        self.heirs.push(pod.to_owned());
+        self.heirs_of_track.push(pod.to_owned());
+    }
+
+    /// Whether an admitted step takes a shard over without votes.
+    pub fn takes_over_unvoted(&self) -> bool {
+        self.unvoted
+    }
+
+    /// Whether an admitted step lets the Sentinels choose a primary.
+    pub fn sentinels_choose(&self) -> bool {
+        self.sentinels_choose
+    }
+
+    /// Another Sentinel that admitted steps take out of service and don't bring back before this one.
+    pub fn other_sentinel_disturbed(&self, id: &str) -> Option<&str> {
+        self.sentinels_disturbed.iter().chain(&self.sentinels_of_track).map(String::as_str).find(|other| *other != id)
     }
 
     /// Pods that steps admitted so far disturb.
@@ -97,9 +146,15 @@ impl<'a> View<'a> {
         self.heirs_of_track.iter().any(|pod| pod == uid)
     }
 
-    /// Another pod that an admitted step makes the primary.
+    /// Another pod of the same data set that an admitted step makes the primary.
     pub fn other_heir(&self, uid: &str) -> Option<&str> {
-        self.heirs.iter().map(String::as_str).find(|pod| *pod != uid)
+        self.heirs.iter().map(String::as_str).find(|pod| *pod != uid && self.same_workload(pod, uid))
+    }
+
+    /// Whether two pods are of one workload: members of one data set, or Sentinels of one group.
+    pub fn same_workload(&self, one: &str, other: &str) -> bool {
+        let workload = |uid: &str| self.pod(uid).map(|pod| pod.workload.as_str());
+        workload(one) == workload(other)
     }
 
     /// A pod.
@@ -112,7 +167,7 @@ impl<'a> View<'a> {
         self.pod(uid).map_or_else(|| format!("the pod with UID {uid}"), |pod| pod.name.clone())
     }
 
-    fn server(&self, uid: &str) -> Option<&'a Server> {
+    pub(super) fn server(&self, uid: &str) -> Option<&'a Server> {
         self.observed.servers.iter().find(|server| server.pod == uid)
     }
 
@@ -146,14 +201,16 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Pods that fill a place in the data set.
+    /// Pods that fill a place in a data set.
     pub fn members(&self) -> impl Iterator<Item = &'a Pod> + use<'a> {
-        self.observed.pods.iter()
+        let observed = self.observed;
+        observed.pods.iter().filter(|pod| is_data(&observed.instance, &pod.workload))
     }
 
-    /// The other members.
+    /// The other members of its workload.
     pub fn others<'b>(&self, uid: &'b str) -> impl Iterator<Item = &'a Pod> + use<'a, 'b> {
-        self.members().filter(move |pod| pod.uid != uid)
+        let workload = self.pod(uid).map(|pod| pod.workload.as_str());
+        self.observed.pods.iter().filter(move |pod| pod.uid != uid && Some(pod.workload.as_str()) == workload)
     }
 
     /// The ledger's last primary in a workload.
@@ -253,10 +310,11 @@ impl<'a> View<'a> {
         })
     }
 
-    /// How many members the spec asks for; as many as can be while it can't be read, so that nothing counts as surplus.
+    /// How many members the spec asks for, in each shard; as many as can be while it can't be read, so that nothing counts as surplus.
     pub fn wanted_members(&self) -> u64 {
         let spec: Option<serde_json::Value> = serde_json::from_str(&self.observed.instance.spec).ok();
-        spec.and_then(|spec| spec.get("replicas")?.as_u64()).unwrap_or(u64::MAX)
+        let replicas = spec.as_ref().and_then(|spec| spec.get("replicas"));
+        replicas.and_then(|replicas| replicas.as_u64().or_else(|| replicas.get("replicasOfShard")?.as_u64())).unwrap_or(u64::MAX)
     }
 
     /// Members that answer and say that they follow this pod's server, whether their link is up or not.

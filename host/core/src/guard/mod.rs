@@ -16,11 +16,13 @@
 //!    view was fresh.
 
 mod claims;
+mod cluster;
 mod data;
 mod disrupt;
 mod evidence;
 mod objects;
 mod promote;
+mod sentinels;
 mod shrink;
 mod stale;
 mod writers;
@@ -61,14 +63,15 @@ pub struct Rule {
     pub check: fn(&Step, &View<'_>) -> Result<(), String>,
 }
 
-/// The rules, in the order in which they are asked. Those of clusters (8) and Sentinels (9) come with them.
-pub const RULES: [Rule; 7] = [
+/// The rules, in the order in which they are asked. The one on moving slots (8) comes with the moves.
+pub const RULES: [Rule; 8] = [
     Rule { number: 10, name: "StaleView", check: stale::check },
     Rule { number: 6, name: "OperationNotListed", check: objects::check_listed },
     Rule { number: 5, name: "ObjectNotOwned", check: objects::check_owned },
     Rule { number: 1, name: "OnlyCopy", check: data::check },
     Rule { number: 2, name: "PromotionWithoutEvidence", check: promote::check },
     Rule { number: 4, name: "SecondDisruption", check: disrupt::check },
+    Rule { number: 9, name: "SentinelMajority", check: sentinels::check },
     Rule { number: 7, name: "ClaimInUse", check: claims::check },
 ];
 

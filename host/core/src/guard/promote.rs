@@ -5,16 +5,17 @@ use vko_wit::observation::{Claim, ContainerState, Pod, ServerFacts};
 use vko_wit::planning::{Operation, Step};
 
 use super::evidence::{Consent, is_syncing, node_is_lost};
-use super::{View, writers};
+use super::{View, cluster, writers};
 
 pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
-    let Operation::Promote(uid) = &step.operation else { return Ok(()) };
+    let Operation::Promote(uid) = &step.operation else { return cluster::check_promotion(step, view) };
     let Some(pod) = view.pod(uid) else { return Ok(()) };
     let facts = check_target(pod, view)?;
     if let Some(other) = view.other_heir(uid) {
         return Err(format!("{} is made the primary already", view.name(other)));
     }
     check_other_primaries(pod, view)?;
+    check_sentinels(view)?;
     writers::check(pod, view)?;
     check_copies(step, pod, facts, view)
 }
@@ -35,6 +36,17 @@ fn check_other_primaries(target: &Pod, view: &View<'_>) -> Result<(), String> {
     match view.others(&target.uid).find(|pod| view.is_primary(&pod.uid)) {
         None => Ok(()),
         Some(primary) => Err(format!("{} answers as a primary: only a hand-over may take its role", primary.name)),
+    }
+}
+
+/// Whom the Sentinels are about to promote has the role in a moment.
+fn check_sentinels(view: &View<'_>) -> Result<(), String> {
+    if view.sentinels_choose() {
+        return Err("the Sentinels choose a primary already".into());
+    }
+    match view.failover_under_way() {
+        None => Ok(()),
+        Some(sentinel) => Err(format!("the Sentinel {} is in the middle of a failover", sentinel.id)),
     }
 }
 
@@ -64,16 +76,21 @@ fn check_creation(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<
     if let Some(other) = view.others(&target.uid).find(apart) {
         return Err(format!("{} holds data: which copy counts is for a person to say", other.name));
     }
-    let extensions = &view.observed.extensions;
-    let older = |claim: &&Claim| {
-        claim.phase != "Pending" && extensions.iter().any(|pair| pair.key == "claim-before-instance" && pair.value == claim.name)
-    };
-    match unasked_claims(target, view).find(older) {
+    match older_claim(target, view) {
         None => Ok(()),
         Some(claim) => {
             Err(format!("the claim {} is older than this instance and may hold data; its member does not answer", claim.name))
         }
     }
+}
+
+/// A claim that is older than the instance, may hold data of an earlier one, and whose member can't be asked.
+pub(super) fn older_claim<'a>(target: &Pod, view: &View<'a>) -> Option<&'a Claim> {
+    let extensions = &view.observed.extensions;
+    let older = |claim: &&Claim| {
+        claim.phase != "Pending" && extensions.iter().any(|pair| pair.key == "claim-before-instance" && pair.value == claim.name)
+    };
+    unasked_claims(target, view).find(older)
 }
 
 /// Formed, and the target isn't known to be complete (an append-only file names no history): the last primary's data wins unless a synced
@@ -104,7 +121,7 @@ fn check_unsynced(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<
 }
 
 /// Whether what a pod held went with it: its process or node has ended for good, and no claim keeps anything.
-fn is_lost(pod: &Pod, view: &View<'_>) -> bool {
+pub(super) fn is_lost(pod: &Pod, view: &View<'_>) -> bool {
     let over = matches!(pod.phase.as_str(), "Failed" | "Succeeded");
     let ended = over || (pod.terminating_for > 0 && pod.container == ContainerState::Terminated);
     let claimed = view.observed.claims.iter().any(|claim| claim.workload == pod.workload && claim.ordinal == pod.ordinal);
@@ -112,7 +129,7 @@ fn is_lost(pod: &Pod, view: &View<'_>) -> bool {
 }
 
 /// Claims of other members that exist somewhere and that no answering server speaks for.
-fn unasked_claims<'a>(target: &Pod, view: &View<'a>) -> impl Iterator<Item = &'a Claim> {
+pub(super) fn unasked_claims<'a>(target: &Pod, view: &View<'a>) -> impl Iterator<Item = &'a Claim> {
     let answered = |claim: &Claim| {
         view.members()
             .any(|pod| pod.workload == claim.workload && pod.ordinal == claim.ordinal && view.answers(&pod.uid).is_some())

@@ -3,6 +3,10 @@
 //! Names: instance `x`, pods `rfr-x-0`.., UIDs `uid-0`.., runs `run-0`.., claims `claim-0`.., history `h1` at offset 1000. Member 0 is the
 //! primary, the others follow it.
 
+mod cluster;
+
+pub(crate) use self::cluster::{mk_belief, slots};
+
 use vko_wit::common::{Architecture, Pair, Version};
 use vko_wit::observation::{
     AttachedReplica, Claim, ContainerState, DataOrigin, Environment, Fence, FenceRecord, Instance, IpFamily, LastPrimary, Ledger,
@@ -196,7 +200,7 @@ impl Scene {
     }
 
     pub(crate) fn pod(&mut self, ordinal: u32) -> &mut Pod {
-        self.0.pods.iter_mut().find(|pod| pod.ordinal == ordinal).unwrap()
+        self.0.pods.iter_mut().find(|pod| pod.uid == uid(ordinal) || pod.uid == format!("new-{ordinal}")).unwrap()
     }
 
     pub(crate) fn server(&mut self, ordinal: u32) -> &mut Server {
@@ -239,14 +243,14 @@ impl Scene {
     /// Another pod fills its place, and isn't heard yet.
     pub(crate) fn replace(&mut self, ordinal: u32) -> &mut Self {
         self.unhear(ordinal).server(ordinal).pod = format!("new-{ordinal}");
-        let pod = self.0.pods.iter_mut().find(|pod| pod.ordinal == ordinal).unwrap();
+        let pod = self.pod(ordinal);
         (pod.uid, pod.ready) = (format!("new-{ordinal}"), false);
         self
     }
 
     /// No pod fills its place.
     pub(crate) fn remove(&mut self, ordinal: u32) -> &mut Self {
-        self.0.pods.retain(|pod| pod.ordinal != ordinal);
+        self.0.pods.retain(|pod| pod.uid != uid(ordinal));
         self.0.servers.retain(|server| server.pod != uid(ordinal));
         self
     }

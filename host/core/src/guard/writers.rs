@@ -8,6 +8,7 @@
 //! 1. [`suspicion`]: why a member that doesn't answer may be a primary.
 //! 2. [`is_fenced`]: what is missing before it surely isn't any more.
 
+use vko_wit::common::Architecture;
 use vko_wit::observation::{ContainerState, FenceRecord, Pod, Role, Upstream};
 
 use super::View;
@@ -54,6 +55,15 @@ fn suspicion(pod: &Pod, view: &View<'_>) -> Option<&'static str> {
     }
     if view.followers(&pod.uid).next().is_some() {
         return Some("is followed by others and does not answer");
+    }
+    if view.observed.instance.architecture == Architecture::Failover {
+        match view.named_by_majority() {
+            Some(Upstream::Pod(named)) if *named == pod.uid => {
+                return Some("is the primary by the word of most Sentinels and does not answer, which is not dead");
+            }
+            Some(_) => {}
+            None => return Some("does not answer, and no majority of the Sentinels says whom they made the primary"),
+        }
     }
     if handed_over_unseen(pod, view) {
         return Some("may have been handed the role when the last primary's pod ended, and does not answer");

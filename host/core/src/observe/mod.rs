@@ -30,9 +30,34 @@ use crate::memory::ServerMemory;
 use crate::object::{Kind, Object};
 use crate::world::UnixMs;
 
-/// Operations that this host carries out, by the name of the case, for `environment.capabilities`.
-pub const CAPABILITIES: &[&str] =
-    &["evict", "force-delete", "delete-claim", "follow", "detach", "promote", "hand-over", "fence", "drop-clients", "save"];
+/// Operations that this host carries out, by the name of the case, and facts beyond the base, for `environment.capabilities`.
+pub const CAPABILITIES: &[&str] = &[
+    "evict",
+    "force-delete",
+    "delete-claim",
+    "follow",
+    "detach",
+    "promote",
+    "hand-over",
+    "fence",
+    "drop-clients",
+    "save",
+    "meet",
+    "forget",
+    "replicate",
+    "own-slots",
+    "take-over",
+    "bump-epoch",
+    "settle-slots",
+    "reset-empty",
+    "monitor",
+    "unmonitor",
+    "set-monitor",
+    "sentinel-failover",
+    "reset-monitor",
+    "cluster",
+    "sentinels",
+];
 
 /// How long after a patch of the pod the kubelet surely has refreshed its mounts: it does so at its next sync of the pod, which the patch
 /// itself causes; the rest is margin for a busy node.

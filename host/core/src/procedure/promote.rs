@@ -6,18 +6,20 @@
 //!    first.
 //!
 //! # Assumptions
-//! The guard has seen the evidence that no other primary can acknowledge writes any more, and [`nobody_else_leads`] has been asked since.
+//! The guard has seen the evidence that no other primary can acknowledge writes any more.
 //!
 //! # Flow
 //! 1. Ledger.
 //! 2. Lift what fence the server may carry.
-//! 3. REPLICAOF NO ONE.
-//! 4. Read the role back.
-//! 5. Note the new replication history.
+//! 3. The step's expectations, [`nobody_else_leads`], and [`fences_hold`]: last before the command.
+//! 4. REPLICAOF NO ONE.
+//! 5. Read the role back.
+//! 6. Note the new replication history.
 
 use futures_util::future::join_all;
 use vko_model::info::{Info, Role};
 use vko_wit::observation::Observed;
+use vko_wit::planning::Step;
 
 use crate::command::{Command, ConfigValue};
 use crate::execute::{ExecuteError, step};
@@ -28,7 +30,7 @@ use crate::world::World;
 ///
 /// # Errors
 /// The promotion may or may not have happened when a command's answer is missing; the next look tells.
-pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Result<(), ExecuteError> {
+pub async fn run<W: World>(site: &Site<W>, observed: &Observed, wanted: &Step, pod: &str) -> Result<(), ExecuteError> {
     let member = step::member(observed, pod)?;
     site.store
         .change(|ledger| {
@@ -38,6 +40,8 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Re
         })
         .await?;
     site.send(pod, no_fence()).await?;
+    step::check(site, wanted).await?;
+    fences_hold(site, pod).await?;
     site.send(pod, Command::ReplicaOfNoOne).await?;
     let info = site.look(pod).await?;
     if info.role != Some(Role::Primary) {
@@ -57,10 +61,8 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, pod: &str) -> Re
 /// # Errors
 /// [`ExecuteError::ExpectationFailed`] names the one that is a primary.
 pub(crate) async fn nobody_else_leads<W: World>(site: &Site<W>, pod: &str) -> Result<(), ExecuteError> {
-    let memory = site.memory.snapshot();
-    let answers = |uid: &String| memory.get(uid).is_none_or(|server| server.failing_since.is_none());
-    let others = site.all_targets().into_iter().filter(|(uid, ..)| uid != pod && answers(uid));
-    let asked = others.map(|(uid, name, _)| async move { (site.look(&uid).await, name) });
+    let others = super::answering(site).into_iter().filter(|(uid, _)| uid != pod);
+    let asked = others.map(|(uid, name)| async move { (site.look(&uid).await, name) });
     let leads = |(info, name): (Result<Info, ExecuteError>, String)| {
         info.is_ok_and(|info| info.role == Some(Role::Primary)).then_some(name)
     };
@@ -68,6 +70,24 @@ pub(crate) async fn nobody_else_leads<W: World>(site: &Site<W>, pod: &str) -> Re
         None => Ok(()),
         Some(name) => Err(ExecuteError::ExpectationFailed(format!("{name} to be no primary"))),
     }
+}
+
+/// Reads the fences of others back that the ledger relies on, where the server answers. A silent one's is what was read back when it was
+/// raised: nobody else sets it.
+async fn fences_hold<W: World>(site: &Site<W>, pod: &str) -> Result<(), ExecuteError> {
+    let fences = site.store.ledger().await.fences;
+    for (uid, name) in super::answering(site).into_iter().filter(|(uid, _)| uid != pod) {
+        if let Some(fence) = fences.iter().find(|fence| fence.pod == uid) {
+            match super::fence::height(site, &uid).await {
+                Ok(Some(height)) if height < fence.min_replicas => {
+                    let what = format!("{name} to have a fence of {}, not {height}", fence.min_replicas);
+                    return Err(ExecuteError::ExpectationFailed(what));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Lifts a fence.

@@ -1,7 +1,9 @@
 //! A world in memory for the tests of this crate: objects under resourceVersions, servers with the few behaviours that decisions depend on, a
 //! clock that moves when somebody sleeps. Each effect is noted, and the world can end after any of them.
 
+mod cluster;
 mod kube;
+mod sentinel;
 mod server;
 mod site;
 
@@ -12,8 +14,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+pub(crate) use self::cluster::{FakeNode, node_id};
+pub(crate) use self::sentinel::FakeSentinel;
 pub(crate) use self::server::FakeServer;
-pub(crate) use self::site::{mk_settings, mk_site, mk_site_in, mk_topology, observed, topology_id};
+pub(crate) use self::site::{
+    mk_cluster_site, mk_sentinel_site, mk_settings, mk_site, mk_site_in, mk_topology, observed, sentinel_id, topology_id,
+};
+use vko_model::slots::SlotSet;
+
 use crate::object::ObjectId;
 use crate::world::{ApiError, Change, Clock, UnixMs};
 
@@ -37,6 +45,10 @@ pub(crate) struct State {
     pub(crate) stale: BTreeMap<ObjectId, Option<Value>>,
     /// Servers by the UID of their pod.
     pub(crate) servers: BTreeMap<String, FakeServer>,
+    /// Sentinels by their ids.
+    pub(crate) sentinels: BTreeMap<String, FakeSentinel>,
+    /// Nodes that servers of a cluster know and that no server is any more: id and slots.
+    pub(crate) ghosts: BTreeMap<String, SlotSet>,
     /// What was done, in order.
     pub(crate) effects: Vec<String>,
     /// Requests to the API server and commands to servers, reads too.
@@ -71,6 +83,16 @@ impl FakeWorld {
     /// A server.
     pub(crate) fn server(&self, pod: &str) -> FakeServer {
         self.state().servers[pod].clone()
+    }
+
+    /// A server as a node of its cluster.
+    pub(crate) fn node(&self, pod: &str) -> FakeNode {
+        self.server(pod).node.unwrap()
+    }
+
+    /// A Sentinel.
+    pub(crate) fn sentinel(&self, id: &str) -> FakeSentinel {
+        self.state().sentinels[id].clone()
     }
 
     /// Changes a server.

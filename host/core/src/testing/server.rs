@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::{FakeWorld, State};
+use super::{FakeNode, FakeWorld, State};
 use crate::command::{Command, ConfigValue, Reply, RoleReply, SentinelEvent};
 use crate::world::{ServerError, Servers, Target};
 
@@ -34,6 +34,10 @@ pub(crate) struct FakeServer {
     pub(crate) config: BTreeMap<String, String>,
     /// `no-failover` and the like.
     pub(crate) failover: String,
+    /// What it is in a cluster.
+    pub(crate) node: Option<FakeNode>,
+    /// Until when (since the world began) it holds writes back.
+    pub(crate) paused: Option<Duration>,
     /// It gives no answer.
     pub(crate) silent: bool,
     /// Hand-overs stay where they are: its replica stands still.
@@ -58,6 +62,8 @@ impl FakeServer {
             keys: 10,
             config: BTreeMap::new(),
             failover: "no-failover".into(),
+            node: None,
+            paused: None,
             silent: false,
             stuck: false,
             answers_lost: Vec::new(),
@@ -79,13 +85,13 @@ impl FakeServer {
         self.config.get("min-replicas-to-write").map_or(0, |text| text.parse().unwrap())
     }
 
-    fn take_the_role(&mut self) {
+    pub(super) fn take_the_role(&mut self) {
         if self.upstream.take().is_some() {
             self.second_replid = std::mem::replace(&mut self.replid, format!("h-of-{}", self.name));
         }
     }
 
-    fn info(&self) -> String {
+    pub(super) fn info(&self) -> String {
         let mut text = format!("# Server\r\nvalkey_version:9.1.0\r\nrun_id:{}\r\nuptime_in_seconds:600\r\n", self.run_id);
         let role = if self.is_primary() { "master" } else { "slave" };
         let _ = write!(text, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:{role}\r\n");
@@ -119,11 +125,20 @@ impl State {
         self.requests += 1;
         let name = command.name();
         let server = self.servers.get(&target.pod).filter(|server| !server.silent && server.ip == target.ip);
-        let Some(server) = server.cloned().filter(|_| !self.has_ended()) else { return Err(ServerError::Silent(deadline)) };
+        let Some(server) = server.cloned().filter(|_| !self.has_ended()) else {
+            return self.ask_sentinel(target, command, deadline);
+        };
         if command.is_effect() {
             self.effect(format!("{}: {name}", server.name)).map_err(|_| ServerError::Silent(deadline))?;
         }
-        let reply = if server.ignores.contains(&name) { Ok(Reply::Done) } else { self.obey(&target.pod, command) };
+        let reply = match &server.node {
+            _ if server.ignores.contains(&name) => Ok(Reply::Done),
+            Some(_) => match self.obey_as_node(&target.pod, command) {
+                Some(reply) => reply,
+                None => self.obey(&target.pod, command),
+            },
+            None => self.obey(&target.pod, command),
+        };
         if server.answers_lost.contains(&name) { Err(ServerError::Silent(deadline)) } else { reply }
     }
 
@@ -131,9 +146,19 @@ impl State {
         if let Command::FailoverTo { ip, .. } = command {
             return self.fail_over(pod, *ip);
         }
+        let attached = self.attached(pod);
+        let time = self.time;
         let server = self.servers.get_mut(pod).unwrap();
         Ok(match command {
-            Command::LightProbe | Command::FullInfo => Reply::Text(server.info()),
+            Command::PauseWrites { time_ms } => {
+                server.paused = Some(time + Duration::from_millis(*time_ms));
+                Reply::Done
+            }
+            Command::Unpause => {
+                server.paused = None;
+                Reply::Done
+            }
+            Command::LightProbe | Command::FullInfo => Reply::Text(server.info() + &attached),
             Command::Role => Reply::Role(server.role()),
             Command::ConfigGet(names) => {
                 let of = |name: &String| (name.clone(), server.config.get(name).cloned().unwrap_or_else(|| "0".into()));
@@ -165,6 +190,16 @@ impl State {
             }
             _ => Reply::Done,
         })
+    }
+
+    /// Lines of INFO on the replicas of a server: the ones that follow its address.
+    pub(super) fn attached(&self, pod: &str) -> String {
+        let ip = self.servers[pod].ip;
+        let followers = self.servers.values().filter(|server| server.upstream == Some(ip) && !server.silent);
+        let line = |(index, server): (usize, &FakeServer)| {
+            format!("slave{index}:ip={},port=6379,state=online,offset={},lag=0\r\n", server.ip, server.offset)
+        };
+        followers.enumerate().map(line).collect()
     }
 
     /// A hand-over that works at once; one that is stuck leaves the primary without its role, as was measured.

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vko_wit::observation::Observed;
 
-use super::{FakeServer, FakeWorld};
+use vko_model::slots::SlotSet;
+
+use super::sentinel::FakeMonitor;
+use super::{FakeNode, FakeSentinel, FakeServer, FakeWorld, node_id};
 use crate::guard::testing::{Scene, uid};
 use crate::lease::LeaseState;
 use crate::ledger::{Ledger, Member};
@@ -82,6 +85,62 @@ pub(crate) fn mk_site_in(world: &Arc<FakeWorld>, members: u32, lease: LeaseState
         (0..members).map(|ordinal| (uid(ordinal), (format!("rfr-x-{ordinal}"), target(ordinal)))).collect::<BTreeMap<_, _>>(),
     );
     Arc::new(site)
+}
+
+/// The data set of `mk_site` with three Sentinels that watch member 0 as `mymaster`.
+pub(crate) fn mk_sentinel_site(members: u32) -> (Arc<FakeWorld>, Arc<Site<FakeWorld>>) {
+    let (world, site) = mk_site(members);
+    let mut sentinels = BTreeMap::new();
+    for number in 0..3 {
+        let (id, name) = (sentinel_id(number), format!("rfs-x-{number}"));
+        let monitors = BTreeMap::from([("mymaster".to_owned(), FakeMonitor::of(&ip(0)))]);
+        let sentinel = FakeSentinel { name: name.clone(), monitors, silent: false, stuck: false, ignores: Vec::new() };
+        world.state().sentinels.insert(id.clone(), sentinel);
+        let at = Target { pod: id.clone(), ip: format!("10.0.2.{}", number + 1).parse().unwrap(), port: 26379, ..target(0) };
+        sentinels.insert(id, (name, at));
+    }
+    site.set_sentinels(sentinels);
+    let credential = Credential { user: "sentinel".into(), password: Secret::new("s3ntinel") };
+    site.set_credentials(BTreeMap::from([("sentinel".to_owned(), credential)]));
+    (world, site)
+}
+
+/// Id of a Sentinel.
+pub(crate) fn sentinel_id(number: u32) -> String {
+    format!("{number:5>40}")
+}
+
+/// A cluster of three shards with two members each: ordinal 0 owns a third of the slots, ordinal 1 follows it. `formed`: or nothing is
+/// done yet, and nobody knows anybody.
+pub(crate) fn mk_cluster_site(formed: bool) -> (Arc<FakeWorld>, Arc<Site<FakeWorld>>) {
+    let world = Arc::new(FakeWorld::default());
+    let site = mk_site_in(&world, 6, LeaseState::alone(world.clone()), true);
+    let all: std::collections::BTreeSet<String> = (0..6).map(node_id).collect();
+    let parts = SlotSet::all().split(3);
+    for number in 0..6 {
+        let (shard, ordinal) = (number / 2, number % 2);
+        let mut node = FakeNode { id: node_id(number), knows: [node_id(number)].into(), ..FakeNode::default() };
+        world.change(&uid(number), |server| {
+            server.name = format!("drc-x-{shard}-{ordinal}");
+            (server.upstream, server.keys) = (None, 0);
+            if formed {
+                node.knows.clone_from(&all);
+                node.epoch = u64::from(shard) + 1;
+                server.keys = 10;
+                if ordinal == 0 {
+                    node.slots = parts[shard as usize].clone();
+                } else {
+                    node.replica_of = Some(node_id(number - 1));
+                    server.upstream = Some(ip(number - 1).parse().unwrap());
+                }
+            }
+            server.node = Some(node);
+        });
+    }
+    site.set_targets(
+        (0..6).map(|number| (uid(number), (world.server(&uid(number)).name, target(number)))).collect::<BTreeMap<_, _>>(),
+    );
+    (world, site)
 }
 
 fn ip(ordinal: u32) -> String {

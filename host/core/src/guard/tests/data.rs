@@ -168,3 +168,45 @@ fn change_primary(scene: &mut Scene, change: fn(&mut vko_wit::observation::Serve
     change(scene.facts(0));
     scene
 }
+
+#[test]
+fn who_may_be_evicted_of_a_cluster() {
+    let table: &[(&str, u32, Change, &str)] = &[
+        ("a replica", 1, |s| s, "ok"),
+        ("an owner of slots", 0, |s| s, "drc-x-0-0 owns slots"),
+        ("an owner that is silent", 0, |s| s.silence(0), "owns slots"),
+        ("a replica whose primary is silent", 1, |s| s.silence(0), "may hold the only copy"),
+        ("a replica whose primary is gone", 1, |s| s.lose(0), "may hold the only copy"),
+        ("the former primary", 0, |s| former_owner(s.elect(1)), "ok"),
+    ];
+    for (case, member, change, expected) in table {
+        expect(case, &after(Scene::cluster(), *change).ask(step(evict(*member))), expected);
+    }
+}
+
+fn former_owner(scene: &mut Scene) -> &mut Scene {
+    scene.follow(0, 1)
+}
+
+#[test]
+fn a_hand_over_in_a_cluster_needs_slots_and_votes() {
+    let table: &[(&str, Change, &str)] = &[
+        ("in sync", |s| s, "ok"),
+        ("its offset is still zero", offset_zero, "not in sync"),
+        ("two of three primaries are silent", |s| s.silence(2).silence(4), "no votes"),
+        ("it owns no slots", no_slots, "owns no slots"),
+    ];
+    for (case, change, expected) in table {
+        expect(case, &after(Scene::cluster(), *change).ask(step(hand_over(0, 1))), expected);
+    }
+}
+
+fn offset_zero(scene: &mut Scene) -> &mut Scene {
+    scene.facts(0).replicas[0].offset = 0;
+    scene
+}
+
+fn no_slots(scene: &mut Scene) -> &mut Scene {
+    scene.peer(0).slots.clear();
+    scene
+}

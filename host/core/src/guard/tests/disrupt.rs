@@ -39,3 +39,19 @@ fn one_heir_at_a_time() {
     let twice = vec![track("a", vec![step(hand_over(0, 1))]), track("b", vec![step(hand_over(0, 2))])];
     expect("two hand-overs", &scene.ask_all(twice), "rfr-x-1 is made the primary already");
 }
+
+#[test]
+fn one_member_of_each_shard_and_a_majority_of_primaries() {
+    let scene = Scene::cluster();
+    let tracks = |steps: &[Operation]| {
+        let each = |(at, operation): (usize, &Operation)| track(&at.to_string(), vec![step(operation.clone())]);
+        steps.iter().enumerate().map(each).collect::<Vec<_>>()
+    };
+    expect("replicas of three shards", &scene.ask_all(tracks(&[evict(1), evict(3), evict(5)])), "ok");
+    expect("one primary's role", &scene.ask(step(hand_over(0, 1))), "ok");
+    expect("two primaries' roles", &scene.ask_all(tracks(&[hand_over(0, 1), hand_over(2, 3)])), "1 of 3 primaries would be left");
+    let mut scene = Scene::cluster();
+    scene.silence(4);
+    expect("beside a silent one", &scene.ask(step(hand_over(0, 1))), "1 of 3 primaries would be left");
+    expect("a replica beside a silent primary", &scene.ask(step(evict(1))), "ok");
+}

@@ -2,10 +2,15 @@
 
 mod data;
 mod disrupt;
+mod membership;
 mod objects;
 mod promote;
 mod random;
+mod random_cluster;
 mod rules;
+mod sentinels;
+mod slots;
+mod take_over;
 mod writers;
 
 use super::testing::Scene;

@@ -17,6 +17,20 @@ fn only_operations_of_this_host() {
 }
 
 #[test]
+fn only_operations_of_the_architecture() {
+    let slots = || vko_wit::planning::SlotMove { source: uid(0), target: uid(2), slots: crate::guard::testing::slots(0) };
+    for operation in [
+        crate::guard::testing::promote(1),
+        crate::guard::testing::follow(1, 0),
+        Operation::Detach(uid(1)),
+        Operation::MoveSlots(slots()),
+    ] {
+        expect("in a cluster", &Scene::cluster().ask(step(operation)), "OperationNotListed");
+    }
+    expect("beside Sentinels", &Scene::watched().ask(step(Operation::BumpEpoch(uid(0)))), "of the failover architecture");
+}
+
+#[test]
 fn only_objects_of_this_instance() {
     expect(
         "a stranger's pod",

@@ -6,10 +6,15 @@ use vko_wit::observation::{ContainerState, LastPrimary, NodeState, Reach, Role, 
 use vko_wit::planning::{FenceSetting, Operation};
 
 /// Numbers that look random and are the same in each run.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    /// One for each seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
         // xorshift64*
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -17,11 +22,11 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides.max(1)
     }
 
-    fn member(&mut self, members: u32) -> u32 {
+    pub(super) fn member(&mut self, members: u32) -> u32 {
         u32::try_from(self.roll(u64::from(members) + 1)).unwrap()
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.roll(n) == 0
     }
 }
@@ -92,7 +97,7 @@ fn operation(dice: &mut Dice, members: u32) -> Operation {
 fn no_plan_makes_two_primaries() {
     let mut promotions = 0;
     for seed in 1..=20_000_u64 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = Dice::new(seed);
         let (scene, members) = scene(&mut dice);
         let steps = |dice: &mut Dice| (0..=dice.roll(3)).map(|_| step(operation(dice, members))).collect();
         let plan = mk_plan((0..=dice.roll(3)).map(|n| track(&n.to_string(), steps(&mut dice))).collect());

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::guard::testing::{CALM, Scene, evict, follow, mk_plan, promote, step, track, uid};
 use crate::guard::{Circumstances, RULES, guard};
-use vko_wit::planning::{Operation, Step};
+use crate::testing::sentinel_id;
+use vko_wit::planning::{Operation, SentinelName, Step};
 
 fn name_of(scene: &Scene, circumstances: Circumstances, step: Step) -> &'static str {
     let guarded = guard(&mk_plan(vec![track("t", vec![step])]), &scene.0, circumstances, &[]);
@@ -18,6 +19,7 @@ fn each_rule_refuses_something() {
     lame.pod(2).ready = false;
     let mut claims = Scene::healthy(3);
     claims.claims(3);
+    let failover = SentinelName { sentinel: sentinel_id(0), name: "mymaster".into() };
     let stale = Circumstances { fresh: false, ..CALM };
     let refused: BTreeSet<_> = [
         name_of(&Scene::healthy(3), stale, step(evict(1))),
@@ -26,6 +28,7 @@ fn each_rule_refuses_something() {
         name_of(&Scene::healthy(3), CALM, step(evict(0))),
         name_of(&Scene::healthy(3), CALM, step(promote(1))),
         name_of(&lame, CALM, step(evict(1))),
+        name_of(&Scene::watched(), CALM, step(Operation::SentinelFailover(failover))),
         name_of(&claims, CALM, step(Operation::DeleteClaim("claim-1".into()))),
     ]
     .into();

@@ -1,9 +1,11 @@
 //! Order of effects, and that the end of the process after any of them leaves a legal state.
 
+mod cluster;
 mod crashes;
 mod detach;
 mod fence;
 mod roles;
+mod sentinel;
 
 use vko_wit::planning::{HandOver, Operation, Step};
 

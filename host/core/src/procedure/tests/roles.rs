@@ -171,3 +171,33 @@ async fn a_consent_is_used_up_by_what_is_done_and_not_by_what_is_dropped() {
     assert_eq!(site.store.ledger().await.consents_used, ["promote-data-loss:rfr-x-1:1"]);
     assert_eq!(world.effects()[..2], ["status x", "status x"], "the consent, then the role, both before any command");
 }
+
+#[tokio::test]
+async fn what_was_expected_is_read_once_more_after_the_ledger() {
+    // Just after the ledger was written, before the command: a hook made member 2 the primary, or the fence was lifted by somebody.
+    let (world, site) = after_a_death();
+    world.state().before.push(("rfr-x-1: config-set".into(), |state| {
+        state.servers.get_mut("uid-2").unwrap().upstream = None;
+    }));
+    assert!(run(&site, promote(1)).await.unwrap_err().is_dropped());
+    assert_eq!(world.effects(), ["status x", "rfr-x-1: config-set"], "and no second primary");
+    assert!(!world.server(&uid(1)).is_primary());
+
+    let (world, site) = with_fence(0).await;
+    assert!(run(&site, promote(1)).await.unwrap_err().to_string().contains("to have a fence of 1, not 0"));
+    assert!(!world.server(&uid(1)).is_primary());
+    let (_, site) = with_fence(1).await;
+    run(&site, promote(1)).await.unwrap();
+}
+
+/// Member 0 answers as a replica of nobody; the ledger says that it has a fence of 1.
+async fn with_fence(height: u32) -> (Arc<FakeWorld>, Arc<crate::site::Site<FakeWorld>>) {
+    let (world, site) = mk_site(3);
+    world.change(&uid(0), |server| {
+        server.upstream = Some("127.0.0.1".parse().unwrap());
+        server.config.insert("min-replicas-to-write".into(), height.to_string());
+    });
+    let fence = crate::ledger::Fence { pod: uid(0), run_id: "run-rfr-x-0".into(), min_replicas: 1, ..Default::default() };
+    site.store.change(|ledger| ledger.fences.push(fence)).await.unwrap();
+    (world, site)
+}

@@ -5,7 +5,6 @@
 //! 1. No acknowledged write is lost: the server itself waits for equal offsets before it gives the role away.
 //! 2. It ends: the server's own TIMEOUT does not always fire (with equal offsets and a frozen replica the primary demotes itself and stays
 //!    without a role), so our clock sends FAILOVER ABORT, after which the old primary writes again.
-//! 3. `OK` is only "request accepted": roles are read on new connections.
 //!
 //! # Flow
 //! 1. The replica loses the fence of an earlier life, in the ledger first.
@@ -19,11 +18,13 @@ use vko_model::info::Role;
 use vko_wit::observation::Observed;
 use vko_wit::planning::HandOver;
 
-use super::promote::no_fence;
-use crate::command::{Command, Reply, RoleReply};
+use super::note_primary;
+use crate::command::Command;
 use crate::execute::ExecuteError;
 use crate::execute::step::{member, points_at};
-use crate::site::{DANGEROUS_DEADLINE, Site};
+use crate::procedure::promote::no_fence;
+use crate::procedure::{POLL, is_primary, until};
+use crate::site::Site;
 use crate::world::{ServerError, Target, World};
 
 /// A replica acknowledges once a second, so a healthy hand-over ends within about a second; five leave room for a loaded machine and hold
@@ -31,14 +32,9 @@ use crate::world::{ServerError, Target, World};
 const TIMEOUT_MAX: Duration = Duration::from_secs(5);
 /// What our clock allows beyond the server's.
 const MARGIN: Duration = Duration::from_secs(1);
-/// Between two looks at the roles. There is no event for it.
-const POLL: Duration = Duration::from_millis(50);
 
-/// Hands the primary's role over.
-///
-/// # Errors
-/// [`ExecuteError::NotVerified`] when it was aborted; the old primary has its role then, or the error says what is unclear.
-pub async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver) -> Result<(), ExecuteError> {
+/// See [`super::run`]; an error of its own is that it was aborted.
+pub(super) async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver) -> Result<(), ExecuteError> {
     let new_primary = member(observed, &order.replica)?;
     let (_, replica) = site.target(&order.replica)?;
     let timeout = Duration::from_millis(order.timeout).clamp(POLL, TIMEOUT_MAX);
@@ -52,41 +48,21 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver
         Err(error) => return Err(error),
     }
     if finished(site, order, &replica, timeout + MARGIN).await {
-        let replid =
-            site.look(&order.replica).await.ok().and_then(|info| info.replid.map(|id| (id, info.primary_offset.unwrap_or(0))));
-        let now = site.world.unix_ms();
-        return Ok(site
-            .store
-            .change(|ledger| {
-                ledger.set_last_primary(new_primary);
-                if let Some((replid, offset)) = replid {
-                    ledger.note_lineage(&replid, offset, now);
-                }
-            })
-            .await?);
+        return note_primary(site, new_primary).await;
     }
     abort(site, order, &replica).await
 }
 
 /// Waits until both roles have changed.
 async fn finished<W: World>(site: &Site<W>, order: &HandOver, replica: &Target, limit: Duration) -> bool {
-    let end = site.world.monotonic() + limit;
-    while site.world.monotonic() < end {
+    until(site, limit, || async {
         let old = site.look(&order.primary).await;
         let demoted = old.is_ok_and(|info| {
             info.role == Some(Role::Replica) && points_at(&info, replica) && info.failover_state.as_deref() == Some("no-failover")
         });
-        if demoted && is_primary(site, replica).await {
-            return true;
-        }
-        site.world.sleep(POLL).await;
-    }
-    false
-}
-
-async fn is_primary<W: World>(site: &Site<W>, target: &Target) -> bool {
-    let role = site.world.call_fresh(target, Command::Role, DANGEROUS_DEADLINE).await;
-    matches!(role, Ok(Reply::Role(RoleReply::Primary { .. })))
+        demoted && is_primary(site, replica).await
+    })
+    .await
 }
 
 /// Takes the hand-over back, unless the replica has the role already and only the old primary hasn't learnt of it: then there would be two.
