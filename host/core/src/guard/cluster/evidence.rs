@@ -108,11 +108,11 @@ impl<'a> View<'a> {
         alive && !ours()
     }
 
-    /// Whether our agent holds a server back: its data is behind a replica's, so it must not start as a primary.
+    /// Whether our agent holds a server back because a replica has more than it. One that only waits for an answer may start yet.
     pub(in crate::guard) fn is_held(&self, uid: &str) -> bool {
         let server = self.server(uid);
         // The answer is the agent's and of now, however old the facts are.
-        server.is_some_and(|server| matches!(&server.reach, Reach::Refused(failure) if failure.reason.starts_with("HELD ")))
+        server.is_some_and(|server| matches!(&server.reach, Reach::Refused(failure) if failure.reason.starts_with("HELD behind")))
     }
 
     /// The other members of its shard that answer and hold data.

@@ -178,9 +178,14 @@ impl Scene {
         self
     }
 
-    /// Our agent answers in its place.
+    /// Our agent answers in its place: a replica has more.
     pub(crate) fn hold(&mut self, number: u32) -> &mut Self {
-        let failure = vko_wit::observation::Failure { lasting: 3_000, reason: "HELD its data is behind a replica's".into() };
+        self.refuse(number, "HELD behind: a replica has data that this primary lacks")
+    }
+
+    /// It answers with this error and nothing else.
+    pub(crate) fn refuse(&mut self, number: u32, reason: &str) -> &mut Self {
+        let failure = vko_wit::observation::Failure { lasting: 3_000, reason: reason.into() };
         let server = self.server(number);
         (server.reach, server.age) = (Reach::Refused(failure), 3_000);
         self.peer(number).failed = true;

@@ -20,6 +20,8 @@ fn by_votes() {
         ("the primary's machine is off", |s| node(s.silence(0), NodeState::OutOfService), "ok"),
         ("the primary's machine is silent", |s| node(s.silence(0), NodeState::Silent), "not proven dead"),
         ("the primary is held back", |s| s.hold(0), "ok"),
+        ("the primary waits for an answer before it starts", |s| s.refuse(0, "HELD waiting: nobody answers"), "not proven dead"),
+        ("the primary refuses the login", |s| s.refuse(0, "NOAUTH"), "not proven dead"),
         ("the primary's successor runs and was never heard", |s| successor(s), "not proven dead"),
         ("two of three primaries are dead", |s| s.kill(0).kill(2), "1 of 3 primaries answer: there are no votes"),
         ("it is silent, too", |s| s.kill(0).silence(1), "drc-x-0-1 does not answer"),
