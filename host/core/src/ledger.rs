@@ -127,8 +127,11 @@ impl Ledger {
     /// Remembers the primary of a workload. As far as is known it has replicas again: a fence of it from before hasn't closed.
     pub fn set_last_primary(&mut self, member: Member) {
         self.may_be_followed(&member.pod);
-        self.last_primary.retain(|m| m.workload != member.workload);
-        self.last_primary.push(member);
+        // In its place: what says the same again is no change, and isn't written.
+        match self.last_primary.iter_mut().find(|known| known.workload == member.workload) {
+            Some(known) => *known = member,
+            None => self.last_primary.push(member),
+        }
     }
 
     /// Replicas may follow this pod's server from now on: what its fence said of their absence is over.
