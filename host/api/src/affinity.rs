@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::cluster::ClusterSpec;
 use crate::names;
 
 /// Policy where none is said.
@@ -23,17 +22,16 @@ pub fn pod_labels(kind: &str, instance: &str) -> BTreeMap<String, String> {
         .into()
 }
 
-/// Affinity of the pods of one shard of a cluster.
+/// Affinity of the pods of one shard of a cluster, by a policy other than `CustomAffinity`.
 ///
 /// `workload` is the StatefulSet of the shard, which its pods carry as a label.
-pub fn of_shard(spec: &ClusterSpec, instance: &str, workload: &str) -> Option<Affinity> {
+pub fn of_shard(policy: &str, instance: &str, workload: &str) -> Affinity {
     let all = pod_labels("cluster", instance);
     let shard: BTreeMap<_, _> = all.clone().into_iter().chain([(names::STATEFUL_SET.to_owned(), workload.to_owned())]).collect();
-    match spec.affinity_policy.as_str() {
-        "CustomAffinity" => spec.custom_affinity.clone(),
-        "AntiAffinityInShard" => Some(apart(vec![shard], Vec::new())),
-        "AntiAffinity" => Some(apart(vec![all], Vec::new())),
-        _ => Some(apart(Vec::new(), vec![(WEIGHT_SHARD, shard), (WEIGHT_INSTANCE, all)])),
+    match policy {
+        "AntiAffinityInShard" => apart(vec![shard], vec![(WEIGHT_INSTANCE, all)]),
+        "AntiAffinity" => apart(vec![all], Vec::new()),
+        _ => apart(Vec::new(), vec![(WEIGHT_SHARD, shard), (WEIGHT_INSTANCE, all)]),
     }
 }
 

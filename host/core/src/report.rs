@@ -19,7 +19,9 @@ use vko_api::conditions::{ConditionType, Truth, set};
 use vko_wit::planning::{Phase, Plan, Truth as PlanTruth};
 
 use crate::governor::Decision;
+use crate::object::Kind;
 use crate::observe::CutOff;
+use crate::render::{TopologyKind, pod_selector};
 use crate::world::UnixMs;
 
 /// What the host itself has to say at a look.
@@ -265,7 +267,7 @@ pub fn valkey_status(
         status["message"] = json!(message);
     }
     if let Some(topology) = topology {
-        status["matchLabels"] = json!(crate::render::selector(topology.name()));
+        status["matchLabels"] = json!(pod_selector(TopologyKind::of(topology.kind().unwrap_or(Kind::Failover)), topology.name()));
         if let Some(version) = below.pointer("/ledger/finishedVersion").and_then(Value::as_str) {
             status["lastVersion"] = json!(version);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use vko_wit::observation::Observed;
-use vko_wit::planning::{Desired, Plan, StartMode, Track};
+use vko_wit::planning::{Desired, Plan, Purpose, StartMode, Track};
 
 use super::Instance;
 use super::gather::{line, server_conf};
@@ -18,7 +18,7 @@ use crate::execute::{desired, labels};
 use crate::guard::{Circumstances, View, members_allowed};
 use crate::object::{Kind, Object, ObjectId};
 use crate::refresh;
-use crate::render::{self, Live, Topology};
+use crate::render::{self, Live, Texts, Topology};
 use crate::report::HostFacts;
 use crate::site::Site;
 use crate::workloads::config_of;
@@ -84,7 +84,9 @@ impl<W: World> Instance<W> {
         for record in &mut desired {
             if let Desired::Workload(wanted) = record {
                 wanted.members = members_allowed(wanted, &view);
-                workload = Some(wanted.clone());
+                if wanted.purpose == Purpose::Data {
+                    workload = Some(wanted.clone());
+                }
             }
         }
         // A policy that wants no workload now leaves the one that is there; nothing of what pods mount is rendered then.
@@ -93,10 +95,15 @@ impl<W: World> Instance<W> {
         let open = topology.spec.pointer("/access/openDefaultUser").and_then(Value::as_bool) == Some(true);
         let line = line(topology).map_err(|error| ("VersionUnknown".to_owned(), error))?;
         let users_acl = accounts.users_acl(line, open).map_err(|error| (error.reason().to_owned(), error.to_string()))?;
-        let inputs = render::Inputs { conf: &conf, users_acl: &users_acl, start, ending: false };
+        let inputs = render::Inputs {
+            data: Texts { conf: &conf, users_acl: &users_acl },
+            sentinels: Texts { conf: "", users_acl: "" },
+            start,
+            ending: false,
+        };
         let sets = self.stateful_sets(kind);
         // Nothing has run yet: a template that can't run (an agent image that is gone, say) must not stay in force.
-        let live = Live { stateful_set: sets.values().next(), roll_out: observed.ledger.formed == Some(false) };
+        let live = Live { stateful_set: &|name| sets.get(name).cloned(), roll_out: observed.ledger.formed == Some(false) };
         render::render(topology, &desired, &inputs, &self.shared.settings, live)
             .map_err(|error| (error.reason().to_owned(), error.to_string()))
     }

@@ -14,7 +14,7 @@ use vko_wit::common::Pair;
 use super::Instance;
 use super::topology::Named;
 use crate::object::{Kind, Object};
-use crate::render::Topology;
+use crate::render::{Topology, TopologyKind};
 use crate::world::{Credential, Target, World};
 
 /// A view older than this is too old to do anything dangerous on: a dead watch is found and replaced sooner.
@@ -39,6 +39,7 @@ impl<W: World> Instance<W> {
 
     pub(super) fn render_topology(&self, Named { id, object: topology }: &Named) -> Topology {
         Topology {
+            kind: TopologyKind::of(id.kind),
             namespace: self.key.namespace.clone(),
             name: self.key.name.clone(),
             uid: topology.uid().into(),

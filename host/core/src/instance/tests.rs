@@ -317,7 +317,7 @@ async fn an_unknown_past_stays_unknown() {
 async fn end(spec: Option<bool>, finalizer: bool) -> (Arc<FakeWorld>, Vec<String>) {
     let (world, mut instance) = made().await;
     let labels = json!({names::INSTANCE: "x"});
-    let pod_labels: Value = serde_json::to_value(crate::render::selector("x")).unwrap();
+    let pod_labels: Value = serde_json::to_value(crate::render::selector(crate::render::Part::Data, "x")).unwrap();
     let object = |kind: &str, name: &str, labels: &Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels}});
     let mut pod = object("Pod", "rfr-x-0", &pod_labels);
     pod["metadata"]["labels"][names::INSTANCE] = json!("x");

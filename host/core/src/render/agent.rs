@@ -1,31 +1,36 @@
 //! The agent's command lines: the contract between a pod's template and the binary that its init container copies in.
 //!
 //! Probes and hooks are run by the kubelet without expansion of `$(VAR)`, so they get the loopback of the pod's family; the
-//! server listens there too. The server's own command is expanded, and gets the pod's address from the downward API.
+//! server listens there too. The server's own command is expanded, and gets the pod's address and name from the downward API.
 
 use serde_json::{Value, json};
-use vko_api::names;
+
+use super::{Part, Topology};
 
 /// Where the agent is in the operator's image.
 const SOURCE: &str = "/agent";
 /// Folder that the init container fills and the server's container reads.
 pub(super) const AGENT_DIR: &str = "/opt/valkey";
-/// Configuration: `valkey.conf`, `start`, `ending`.
+/// Configuration, and what the agent is told beside it: see [`super::mounted`].
 pub(super) const CONF_DIR: &str = "/etc/valkey";
 /// Accounts: `users.acl`, and the passwords of the pod's own accounts in a file each.
 pub(super) const ACCOUNTS_DIR: &str = "/etc/valkey-accounts";
 /// The data set.
 pub(super) const DATA_DIR: &str = "/data";
-/// Memory volume: the run that was synced.
+/// Memory volume: the run that was synced; the one file that a Sentinel writes.
 pub(super) const RUN_DIR: &str = "/run/valkey";
 /// The server, in official images and ours.
 const SERVER: &str = "/usr/local/bin/valkey-server";
 /// Environment variable with the pod's address.
 pub(super) const POD_IP: &str = "POD_IP";
+/// Environment variable with the pod's name.
+pub(super) const POD_NAME: &str = "POD_NAME";
 
 /// Seconds from the start of the hook until the kubelet kills the container. The hook gets [`HOOK_GRACE_MS`]; the other half
 /// is the server's: up to 10 s for replicas to catch up (`shutdown-timeout`), then the save.
-pub(super) const GRACE_SECONDS: u32 = 120;
+const GRACE_SECONDS: u32 = 120;
+/// The same for Sentinels, which have no hook and nothing to save.
+const SENTINEL_GRACE_SECONDS: u32 = 30;
 /// Milliseconds that the hook may take. A hand-over takes well under a second; this leaves room for one replica after
 /// another to be tried.
 const HOOK_GRACE_MS: u32 = 60_000;
@@ -49,12 +54,26 @@ pub(super) fn install() -> Value {
     json!([SOURCE, "install", agent()])
 }
 
+/// Seconds that a pod of the part gets to stop.
+pub(super) fn grace_seconds(part: Part) -> u32 {
+    match part {
+        Part::Data | Part::Shard(_) => GRACE_SECONDS,
+        Part::Sentinels => SENTINEL_GRACE_SECONDS,
+    }
+}
+
 /// Renders the configuration for this start and becomes the server.
-pub(super) fn serve() -> Value {
+///
+/// A Sentinel's id is made of the instance and the pod's name: its replacement is the same Sentinel to the others, and no ghost of it
+/// counts against their majority.
+pub(super) fn serve(topology: &Topology, part: Part) -> Value {
     let ip = format!("$({POD_IP})");
-    json!([
-        agent(),
+    let data = if part == Part::Sentinels { RUN_DIR } else { DATA_DIR };
+    let mut command: Vec<String> = [
+        &agent(),
         "serve",
+        "--mode",
+        mode(part),
         "--server",
         SERVER,
         "--conf",
@@ -62,38 +81,49 @@ pub(super) fn serve() -> Value {
         "--accounts",
         ACCOUNTS_DIR,
         "--data",
-        DATA_DIR,
+        data,
         "--ip",
-        ip,
+        &ip,
         "--port",
-        port(),
-    ])
+        &part.port().to_string(),
+    ]
+    .map(str::to_owned)
+    .into();
+    if part == Part::Sentinels {
+        command.extend(["--identity".to_owned(), format!("{}.$({POD_NAME})", topology.valkey_uid)]);
+    }
+    json!(command)
 }
 
-/// Ready: the primary, or synced in this run; not loading.
-pub(super) fn readiness(ipv6: bool) -> Value {
-    probe("ready", ipv6, &READY)
+/// Ready: the primary, or synced in this run; not loading. A Sentinel: answers.
+pub(super) fn readiness(part: Part, ipv6: bool) -> Value {
+    probe("ready", part, ipv6, &READY)
 }
 
 /// Alive: anything that answers, also while it loads, syncs or follows nobody.
-pub(super) fn liveness(ipv6: bool) -> Value {
-    probe("live", ipv6, &LIVE)
+pub(super) fn liveness(part: Part, ipv6: bool) -> Value {
+    probe("live", part, ipv6, &LIVE)
 }
 
-/// Hands the primary role over before the server is told to stop.
-pub(super) fn pre_stop(ipv6: bool) -> Value {
-    json!({ "exec": { "command": [
-        agent(), "hook", "pre-stop", "--conf", CONF_DIR, "--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6), "--port", port(),
-        "--grace-ms", HOOK_GRACE_MS.to_string(),
-    ] } })
+/// Hands the primary role over before the server is told to stop. A Sentinel has nothing to hand over.
+pub(super) fn pre_stop(topology: &Topology, part: Part, ipv6: bool) -> Option<Value> {
+    let mode = match part {
+        Part::Data if topology.watched().is_some() => "failover",
+        Part::Data | Part::Shard(_) => mode(part),
+        Part::Sentinels => return None,
+    };
+    Some(json!({ "exec": { "command": [
+        agent(), "hook", "pre-stop", "--mode", mode, "--conf", CONF_DIR, "--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6),
+        "--port", part.port().to_string(), "--grace-ms", HOOK_GRACE_MS.to_string(),
+    ] } }))
 }
 
-fn probe(question: &str, ipv6: bool, timing: &Timing) -> Value {
+fn probe(question: &str, part: Part, ipv6: bool, timing: &Timing) -> Value {
     let timeout_ms = timing.timeout_s * 1000 - PROBE_MARGIN_MS;
     json!({
         "exec": { "command": [
-            agent(), "probe", question, "--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6), "--port", port(), "--run", RUN_DIR,
-            "--timeout-ms", timeout_ms.to_string(),
+            agent(), "probe", question, "--mode", mode(part), "--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6),
+            "--port", part.port().to_string(), "--run", RUN_DIR, "--timeout-ms", timeout_ms.to_string(),
         ] },
         "periodSeconds": timing.period_s,
         "timeoutSeconds": timing.timeout_s,
@@ -101,12 +131,17 @@ fn probe(question: &str, ipv6: bool, timing: &Timing) -> Value {
     })
 }
 
-fn agent() -> String {
-    format!("{AGENT_DIR}/agent")
+/// What the server is.
+const fn mode(part: Part) -> &'static str {
+    match part {
+        Part::Data => "data",
+        Part::Shard(_) => "cluster",
+        Part::Sentinels => "sentinel",
+    }
 }
 
-fn port() -> String {
-    names::PORT.to_string()
+fn agent() -> String {
+    format!("{AGENT_DIR}/agent")
 }
 
 fn loopback(ipv6: bool) -> &'static str {
@@ -115,15 +150,58 @@ fn loopback(ipv6: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{mk_cluster, mk_failover, mk_referring, mk_sentinel, mk_topology};
     use super::*;
+
+    const PARTS: [Part; 3] = [Part::Data, Part::Shard(0), Part::Sentinels];
+
+    /// Value of a flag in a command.
+    fn flag<'a>(command: &'a Value, name: &str) -> Option<&'a str> {
+        let words: Vec<_> = command.as_array()?.iter().filter_map(Value::as_str).collect();
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).copied()
+    }
 
     #[test]
     fn what_the_kubelet_runs_needs_no_expansion() {
-        for ipv6 in [false, true] {
-            for command in [readiness(ipv6), liveness(ipv6), pre_stop(ipv6)] {
-                assert!(!command.to_string().contains("$("), "{command}");
-                assert!(command.to_string().contains(if ipv6 { "\"::1\"" } else { "\"127.0.0.1\"" }), "{command}");
+        for part in PARTS {
+            for ipv6 in [false, true] {
+                let commands = [Some(readiness(part, ipv6)), Some(liveness(part, ipv6)), pre_stop(&mk_failover(), part, ipv6)];
+                for command in commands.into_iter().flatten() {
+                    assert!(!command.to_string().contains("$("), "{command}");
+                    assert!(command.to_string().contains(if ipv6 { "\"::1\"" } else { "\"127.0.0.1\"" }), "{command}");
+                }
             }
+        }
+    }
+
+    #[test]
+    fn the_agent_is_told_what_the_server_is() {
+        for (topology, part, serves, stops, port) in [
+            (mk_topology(), Part::Data, "data", Some("data"), "6379"),
+            (mk_failover(), Part::Data, "data", Some("failover"), "6379"),
+            (mk_referring(), Part::Data, "data", Some("failover"), "6379"),
+            (mk_cluster(), Part::Shard(2), "cluster", Some("cluster"), "6379"),
+            (mk_failover(), Part::Sentinels, "sentinel", None, "26379"),
+            (mk_sentinel(), Part::Sentinels, "sentinel", None, "26379"),
+        ] {
+            let serve = serve(&topology, part);
+            assert_eq!((flag(&serve, "--mode"), flag(&serve, "--port")), (Some(serves), Some(port)), "{serve}");
+            for probe in [readiness(part, false), liveness(part, false)] {
+                let command = &probe["exec"]["command"];
+                assert_eq!((flag(command, "--mode"), flag(command, "--port")), (Some(serves), Some(port)), "{command}");
+            }
+            let hook = pre_stop(&topology, part, false);
+            assert_eq!(hook.as_ref().and_then(|hook| flag(&hook["exec"]["command"], "--mode")), stops, "{hook:?}");
+        }
+    }
+
+    #[test]
+    fn a_sentinel_is_known_by_instance_and_place() {
+        let serve = serve(&mk_failover(), Part::Sentinels);
+        assert_eq!(flag(&serve, "--identity"), Some("22222222-0000-0000-0000-000000000002.$(POD_NAME)"));
+        for part in [Part::Data, Part::Shard(0)] {
+            assert_eq!(flag(&super::serve(&mk_topology(), part), "--identity"), None);
         }
     }
 
@@ -135,10 +213,11 @@ mod tests {
 
     #[test]
     fn the_agent_gives_up_before_the_kubelet_does() {
-        for probe in [readiness(false), liveness(false)] {
-            let command = probe["exec"]["command"].as_array().unwrap();
-            let timeout_ms: u64 = command.last().unwrap().as_str().unwrap().parse().unwrap();
-            assert!(timeout_ms < probe["timeoutSeconds"].as_u64().unwrap() * 1000);
+        for part in PARTS {
+            for probe in [readiness(part, false), liveness(part, false)] {
+                let timeout_ms: u64 = flag(&probe["exec"]["command"], "--timeout-ms").unwrap().parse().unwrap();
+                assert!(timeout_ms < probe["timeoutSeconds"].as_u64().unwrap() * 1000);
+            }
         }
     }
 }

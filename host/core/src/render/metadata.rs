@@ -5,17 +5,35 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use vko_api::names;
 
-use super::Topology;
+use super::{Part, Topology, TopologyKind};
 use crate::object::Kind;
 
-/// What selects the instance's data pods. It is immutable in a StatefulSet, so it holds what never changes in the instance's
-/// life.
-pub fn selector(instance: &str) -> BTreeMap<String, String> {
+/// What selects the pods of a part. It is immutable in a StatefulSet, so it holds what never changes in the instance's life.
+pub fn selector(part: Part, instance: &str) -> BTreeMap<String, String> {
+    let (component, kind) = match part {
+        Part::Data => (names::component::FAILOVER, names::component::FAILOVER),
+        Part::Shard(_) => (names::component::CLUSTER, names::component::CLUSTER),
+        Part::Sentinels => (names::component::FAILOVER, names::TYPE_SENTINEL),
+    };
+    let mut selector = common(component, kind, instance);
+    if let Part::Shard(_) = part {
+        selector.insert(names::STATEFUL_SET.to_owned(), part.workload(instance));
+    }
+    selector
+}
+
+/// What selects the pods that the topology object is about: of all shards, of the data set, or Sentinels that stand alone. Labels of what
+/// belongs to no part.
+pub fn pod_selector(kind: TopologyKind, instance: &str) -> BTreeMap<String, String> {
+    common(kind.component(), kind.type_label(), instance)
+}
+
+fn common(component: &str, kind: &str, instance: &str) -> BTreeMap<String, String> {
     [
         (names::MANAGED_BY, names::OPERATOR),
-        (names::COMPONENT, "failover"),
+        (names::COMPONENT, component),
         (names::APP_NAME, "valkey"),
-        (names::TYPE, "failover"),
+        (names::TYPE, kind),
         (names::INSTANCE, instance),
     ]
     .into_iter()
@@ -23,33 +41,33 @@ pub fn selector(instance: &str) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Labels of everything that the instance owns: the selector, and the UID by which a successor of the topology object adopts it.
-pub fn labels(topology: &Topology) -> BTreeMap<String, String> {
-    let mut labels = selector(&topology.name);
+/// Labels of what belongs to a part (of what all parts share, without one): what selects it, and the UID by which a successor
+/// of the topology object adopts it.
+pub fn labels(topology: &Topology, part: Option<Part>) -> BTreeMap<String, String> {
+    let mut labels = part.map_or_else(|| pod_selector(topology.kind, &topology.name), |part| selector(part, &topology.name));
     labels.insert(names::VALKEY_UID.to_owned(), topology.valkey_uid.clone());
     labels
 }
 
-/// Name, namespace, labels and the owner that garbage collection and ownership checks go by.
-pub(super) fn metadata(topology: &Topology, name: &str) -> Value {
+/// `apiVersion`, `kind`, name, labels and the owner that garbage collection and ownership checks go by; the rest is the caller's.
+pub(super) fn object(topology: &Topology, part: Option<Part>, kind: Kind, name: &str) -> Value {
     json!({
-        "name": name,
-        "namespace": topology.namespace,
-        "labels": labels(topology),
-        "ownerReferences": [{
-            "apiVersion": Kind::Failover.api_version(),
-            "kind": Kind::Failover.name(),
-            "name": topology.name,
-            "uid": topology.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }],
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "metadata": {
+            "name": name,
+            "namespace": topology.namespace,
+            "labels": labels(topology, part),
+            "ownerReferences": [{
+                "apiVersion": topology.kind.kind().api_version(),
+                "kind": topology.kind.kind().name(),
+                "name": topology.name,
+                "uid": topology.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
     })
-}
-
-/// `apiVersion`, `kind` and metadata of an object; the rest is the caller's.
-pub(super) fn object(topology: &Topology, kind: Kind, name: &str) -> Value {
-    json!({ "apiVersion": kind.api_version(), "kind": kind.name(), "metadata": metadata(topology, name) })
 }
 
 /// Whether a label's key belongs to the host or to Kubernetes, so that no policy may set it.

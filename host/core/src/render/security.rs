@@ -39,7 +39,7 @@ pub(super) fn container() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{mk_topology, template_of};
+    use super::super::testing::{every_part, template_of};
     use super::*;
 
     /// Every container of the pod, init containers included.
@@ -79,12 +79,16 @@ mod tests {
     fn pods_are_restricted_also_when_the_instance_asks_for_less() {
         let lax = json!({ "runAsNonRoot": false, "seccompProfile": { "type": "Unconfined" }, "sysctls": [{ "name": "a", "value": "b" }] });
         for wanted in [Value::Null, json!({ "fsGroup": 2000, "supplementalGroups": [3000] }), lax] {
-            let mut topology = mk_topology();
-            topology.spec["securityContext"] = wanted;
-            let spec = template_of(&topology, 3)["spec"].clone();
-            assert_restricted(&spec);
-            assert_eq!(spec["automountServiceAccountToken"], false);
-            assert!(containers(&spec).iter().all(|container| container["securityContext"]["readOnlyRootFilesystem"] == true));
+            for (mut topology, part) in every_part() {
+                topology.spec["securityContext"] = wanted.clone();
+                if topology.watched().is_some() {
+                    topology.spec["sentinel"]["securityContext"] = wanted.clone();
+                }
+                let spec = template_of(&topology, part)["spec"].clone();
+                assert_restricted(&spec);
+                assert_eq!(spec["automountServiceAccountToken"], false);
+                assert!(containers(&spec).iter().all(|container| container["securityContext"]["readOnlyRootFilesystem"] == true));
+            }
         }
     }
 

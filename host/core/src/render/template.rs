@@ -60,7 +60,8 @@ pub fn choose_template(live: Option<&Object>, rendered: &Value, roll_out: bool) 
     if roll_out {
         return fresh;
     }
-    live.and_then(stored).filter(|stored| stored.spec_hash == fresh.spec_hash).unwrap_or(fresh)
+    let server = rendered.pointer("/spec/containers/0/name").unwrap_or(&Value::Null);
+    live.and_then(|live| stored(live, server)).filter(|stored| stored.spec_hash == fresh.spec_hash).unwrap_or(fresh)
 }
 
 /// What a pod's template is, measured by the one in force. It compares the stamps, not the pod's fields: admission plugins
@@ -78,13 +79,13 @@ pub fn template_state(pod: &Object, chosen: &Template) -> TemplateState {
     }
 }
 
-/// The template that the StatefulSet stores, if it is one: stamped, and with a server in it.
-fn stored(live: &Object) -> Option<Template> {
+/// The template that the StatefulSet stores, if it is one: stamped, and with the server in it, a container of that name.
+fn stored(live: &Object, server: &Value) -> Option<Template> {
     let text = live.annotation(names::TEMPLATE);
     let value: Value = serde_json::from_str(text).ok()?;
     let template = stamped(value, text.to_owned(), Origin::Stored);
     let containers = template.value.pointer("/spec/containers")?.as_array()?;
-    let serves = containers.iter().any(|container| container["name"] == names::CONTAINER && container["image"].is_string());
+    let serves = containers.iter().any(|container| container["name"] == *server && container["image"].is_string());
     (serves && !template.spec_hash.is_empty() && !template.software.is_empty()).then_some(template)
 }
 

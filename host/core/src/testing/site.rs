@@ -25,6 +25,7 @@ use crate::world::{Credential, Target};
 /// The instance as rendering knows it.
 pub(crate) fn mk_topology() -> crate::render::Topology {
     crate::render::Topology {
+        kind: crate::render::TopologyKind::Failover,
         namespace: "shop".into(),
         name: "x".into(),
         uid: "topology".into(),
