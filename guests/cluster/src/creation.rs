@@ -41,6 +41,7 @@ pub fn create<'a>(
     let free = |n: &&Node<'a>| matches!(n.member.standing, Standing::Primary(_)) && view.claims(n).is_empty();
     let members = || able.iter().copied().filter(|n| shard.nodes.iter().any(|m| m.member.name == n.member.name));
     let filled = members().filter(free).filter(|n| n.keys() != Some(0)).max_by_key(|n| n.keys());
+    let copy = shard.nodes.iter().find(|n| n.keys() > Some(0));
     let awaited = shard.nodes.iter().find(|n| unsure(view, n));
     if let Some(node) = filled {
         let keys = node.keys().unwrap_or(0);
@@ -48,6 +49,11 @@ pub fn create<'a>(
         let remedy =
             "empty it or delete its pod and claim; or consent to give it the slots of its shard, with the keys that it has";
         return by_consent(shard, node, view, Block::new(&shard.workload, Cause::KeysWithoutSlots, message, remedy), steps);
+    }
+    if let Some(other) = copy {
+        let message = format!("{} holds keys, and nobody owns the slots of its shard", other.member.name);
+        let remedy = "see what it replicates; save what is needed, then delete its pod and claim";
+        return Some(Block::new(&shard.workload, Cause::KeysWithoutSlots, message, remedy));
     }
     if let Some(other) = awaited {
         let old = old_claim(view, other);

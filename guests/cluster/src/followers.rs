@@ -10,6 +10,7 @@
 
 use vko_replica::consent::{self, Kind};
 use vko_replica::decision::BY_ITSELF;
+use vko_replica::primary::lacks_nothing_of;
 use vko_replica::view::Standing;
 use vko_sdk::observation::{Peer, ReplicaLink, ServerFacts, Upstream};
 use vko_sdk::plan::{self, StepExt};
@@ -77,7 +78,7 @@ fn change<'a>(
 ) -> Option<Block> {
     let of = view.by_id(view.replicates(node)).map_or("a node that is gone", |n| n.member.name.as_str());
     let reason = format!("{} replicates {of}; {} is the primary of its shard", node.member.name, primary.member.name);
-    if facts.keys == 0 || primary.member.facts_now().is_some_and(|p| shares(p, facts)) {
+    if facts.keys == 0 || primary.member.facts_now().is_some_and(|p| lacks_nothing_of(p, facts)) {
         steps.add(node, replicate(node, primary, owner, reason));
         return None;
     }
@@ -91,11 +92,6 @@ fn change<'a>(
     let message = format!("{reason}, and the {} keys that it holds are of another history", facts.keys);
     let remedy = "save what is needed from it, then consent: it will be synced anew";
     Some(Block::new(&node.member.name, Cause::WritesWouldBeLost, message, remedy).or_consent(token))
-}
-
-fn shares(primary: &ServerFacts, replica: &ServerFacts) -> bool {
-    let known = |id: &str| !id.is_empty() && (id == primary.replid || id == primary.second_replid);
-    known(&replica.replid) || known(&replica.second_replid)
 }
 
 /// Whether a replica follows an address of its primary's past (7.2 keeps it for ever).

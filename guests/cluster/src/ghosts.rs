@@ -5,6 +5,7 @@
 //!    known node; when all say that it failed; and when it owns nothing and nobody replicates it.
 //! 2. An open slot is closed only at servers that hold no keys: elsewhere keys may lie on both sides.
 
+use vko_replica::view::Standing;
 use vko_sdk::common::SlotRange;
 use vko_sdk::observation::Peer;
 use vko_sdk::plan::{self, StepExt};
@@ -20,7 +21,7 @@ pub const FORGET_MAX: usize = 8;
 
 /// Forgets nodes that nobody needs any more.
 pub fn forget(view: &View<'_>, steps: &mut Steps) {
-    if !view.nodes().all(|n| n.says.is_none_or(complete)) {
+    if !view.nodes().all(|n| n.says.is_none_or(complete) && !n.unidentified()) {
         return;
     }
     for peer in view.peers.values().filter(|p| useless(view, p) && replaced(view, p)).take(FORGET_MAX) {
@@ -62,7 +63,7 @@ pub fn settle(view: &View<'_>, able: &[&Node<'_>], steps: &mut Steps) -> Option<
     let mut block = None;
     for node in able.iter().copied().filter(|n| !moving && !open(n).is_empty()) {
         let text = slots::text(&open(node));
-        if node.keys() == Some(0) && !steps.touches(node) {
+        if node.keys() == Some(0) && both_lead(view, node) && !steps.touches(node) {
             let run = node.member.facts_now().map_or(String::new(), |f| f.run_id.clone());
             let operation = SlotSettlement { pod: node.uid().into(), slots: open(node), owner: Settled::Stable };
             let step = plan::step(Operation::SettleSlots(operation), format!("a move left the slots {text} open, without keys"));
@@ -76,4 +77,11 @@ pub fn settle(view: &View<'_>, able: &[&Node<'_>], steps: &mut Steps) -> Option<
         }
     }
     block
+}
+
+/// Whether it and the other ends of its open slots answer as primaries.
+fn both_lead(view: &View<'_>, node: &Node<'_>) -> bool {
+    let leads = |n: &Node<'_>| matches!(n.member.standing, Standing::Primary(_));
+    let mut peers = node.says.into_iter().flat_map(|s| s.importing.iter().chain(&s.migrating)).map(|o| o.peer.as_str());
+    leads(node) && peers.all(|id| view.by_id(id).is_some_and(leads))
 }

@@ -14,7 +14,7 @@
 //!    find the others by itself. If nobody has a link to anybody, all addresses are new: at once.
 
 use vko_replica::decision::BY_ITSELF;
-use vko_sdk::observation::{OutcomeKind, Peer};
+use vko_sdk::observation::{OutcomeKind, Peer, Upstream};
 use vko_sdk::plan::{self, StepExt};
 use vko_sdk::planning::{Operation, PairOfPods, Step};
 use vko_sdk::{lookup, slots};
@@ -36,9 +36,10 @@ pub fn foreign<'a>(view: &View<'a>) -> Vec<&'a Peer> {
     view.peers.values().filter(alive).filter(|p| !ours(view, &p.id)).copied().collect()
 }
 
-/// Whether a node is or was a member. While a place is silent that was never heard, nobody can tell whose an id is: the address decides.
+/// Whether a node is or was a member. Of one that was never heard the address says so.
 fn ours(view: &View<'_>, id: &str) -> bool {
-    view.by_id(id).is_some() || recorded(view.observed, id).is_some()
+    let at_a_pod = view.peers.get(id).is_some_and(|p| matches!(p.pod, Upstream::Pod(_)));
+    at_a_pod || view.by_id(id).is_some() || recorded(view.observed, id).is_some()
 }
 
 /// Ids of living strangers that this one server alone knows.

@@ -20,7 +20,7 @@ use vko_replica::consent::{self, Kind};
 use vko_replica::decision::BY_ITSELF;
 use vko_replica::view::Standing;
 use vko_sdk::common::SlotRange;
-use vko_sdk::observation::{ContainerState, DataOrigin, OutcomeKind, Peer};
+use vko_sdk::observation::{ContainerState, DataOrigin, OutcomeKind, Peer, Role, ServerFacts};
 use vko_sdk::plan::{self, StepExt};
 use vko_sdk::planning::{ClusterTakeover, Operation, Step, Takeover};
 use vko_sdk::slots;
@@ -60,7 +60,7 @@ pub fn replace<'a>(
     alone: &mut bool,
     steps: &mut Steps,
 ) -> Decision {
-    let Some(away) = away(view, owner) else { return Decision::default() };
+    let Some(away) = away(view, shard, owner) else { return Decision::default() };
     let majority = view.majority();
     let best = best(view, shard, owner, able);
     let name = view.by_id(&owner.id).map_or_else(|| format!("the last primary of {}", shard.workload), |n| n.member.name.clone());
@@ -80,7 +80,11 @@ pub fn replace<'a>(
             format!("{name} gives no answer; the others elect a replica if they miss it, too"),
             BY_ITSELF,
         ),
-        (Away::Silent, false, replica) => silent(view, shard, &name, replica, steps),
+        (Away::Silent, false, _) => wait(
+            Cause::PrimarySilent,
+            format!("{name} gives no answer, may be alive, and no majority of primaries is left to vote"),
+            "bring it back into reach, or make its end certain: delete its pod and see it gone",
+        ),
         (Away::Gone, true, Some(replica)) => {
             let reason =
                 format!("{name} is gone; {} is its best replica, and a majority of primaries can vote", replica.member.name);
@@ -103,8 +107,17 @@ pub fn replace<'a>(
     }
 }
 
-fn away(view: &View<'_>, owner: &Peer) -> Option<Away> {
-    let Some(node) = view.by_id(&owner.id) else { return Some(Away::Gone) };
+fn away(view: &View<'_>, shard: &Shard<'_>, owner: &Peer) -> Option<Away> {
+    let Some(node) = view.by_id(&owner.id) else {
+        // One that never said its id may be the owner.
+        let mut unheard = shard.nodes.iter().filter(|n| n.unidentified()).map(Node::held).collect::<Vec<_>>();
+        unheard.sort_unstable();
+        return Some(match unheard.first() {
+            None => Away::Gone,
+            Some(true) => Away::Held,
+            Some(false) => Away::Silent,
+        });
+    };
     let ended = node.member.pod.is_some_and(|p| p.container == ContainerState::Terminated);
     Some(match node.member.standing {
         Standing::Primary(_) => return None,
@@ -112,7 +125,7 @@ fn away(view: &View<'_>, owner: &Peer) -> Option<Away> {
         _ if node.gone() => Away::Gone,
         _ if node.member.terminating() && !ended => Away::Changing,
         Standing::Dead => Away::Ended,
-        Standing::Refusing(reason) if reason.starts_with("HELD behind") => Away::Held,
+        Standing::Refusing(_) if node.held() => Away::Held,
         // It hasn't compared its data with anybody's yet, and may have more than all others.
         Standing::Refusing(reason) if reason.starts_with("HELD") => Away::Starting,
         Standing::Starting | Standing::Loading { .. } => Away::Starting,
@@ -123,29 +136,19 @@ fn away(view: &View<'_>, owner: &Peer) -> Option<Away> {
 
 /// The replica that should take over: of those that were synced, the one that got furthest.
 fn best<'v, 'a>(view: &View<'a>, shard: &'v Shard<'a>, owner: &Peer, able: &[&Node<'a>]) -> Option<&'v Node<'a>> {
-    let candidates = shard.nodes.iter().filter(|n| able.iter().any(|a| a.id == n.id) && view.replicates(n) == owner.id);
+    let follows = |n: &&Node<'a>| view.replicates(n) == owner.id && view.peer(n).is_some_and(|p| p.replica_of == owner.id);
+    let candidates = shard.nodes.iter().filter(|n| able.iter().any(|a| a.id == n.id)).filter(follows);
+    let lost =
+        view.by_id(&owner.id).filter(|n| !n.held()).and_then(|n| n.member.facts_known()).filter(|f| f.role == Role::Primary);
+    let descends = |f: &ServerFacts| lost.is_none_or(|l| f.replid == l.replid || f.second_replid == l.replid);
     let synced = candidates.filter(|n| match n.member.standing {
         Standing::Replica(facts, link) => {
-            !link.syncing && facts.offset > 0 && (facts.origin == DataOrigin::Sync || n.member.ready() || facts.keys > 0)
+            let once = facts.origin == DataOrigin::Sync || n.member.ready() || facts.keys > 0;
+            !link.syncing && facts.offset > 0 && once && descends(facts)
         }
         _ => false,
     });
-    synced.max_by_key(|n| (n.member.facts_now().map_or(0, |f| f.offset), u32::MAX - n.member.ordinal))
-}
-
-/// A primary that gives no answer, and no majority that could tell whether it lives.
-fn silent(view: &View<'_>, shard: &Shard<'_>, name: &str, replica: Option<&Node<'_>>, steps: &mut Steps) -> Decision {
-    let message = format!("{name} gives no answer, may be alive, and no majority of primaries is left to vote");
-    let remedy = "bring it back into reach, or make its end certain: delete its pod and see it gone";
-    let block = Block::new(&shard.workload, Cause::PrimarySilent, message, remedy);
-    let Some(replica) = replica else { return Decision::wait(block) };
-    let token = consent::token(Kind::PromoteDataLoss, &replica.member.name, &[replica.uid(), name, "silent"]);
-    if !consent::given(view.observed, &token) {
-        return Decision::wait(block.or_consent(token));
-    }
-    let reason = format!("a person consents to replace {name}, which gives no answer");
-    steps.add(replica, take_over(replica, Takeover::Takeover, reason).consented(token));
-    Decision::default()
+    synced.max_by_key(|n| (n.keys() > Some(0), n.member.facts_now().map_or(0, |f| f.offset), u32::MAX - n.member.ordinal))
 }
 
 /// Nobody has the data now.
@@ -165,8 +168,16 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
     };
     let block = Block::new(&shard.workload, cause, message, remedy);
     let heir = shard.nodes.iter().filter(|n| able.iter().any(|a| a.id == n.id) && n.id != Some(owner.id.as_str()));
-    let heir = heir.filter(|n| view.claims(n).is_empty()).min_by_key(|n| (view.replicates(n) != owner.id, n.member.ordinal));
+    let whole = |n: &&Node<'a>| !matches!(n.member.standing, Standing::Replica(_, link) if link.syncing);
+    let heir = heir
+        .filter(|n| view.claims(n).is_empty())
+        .filter(whole)
+        .min_by_key(|n| (view.replicates(n) != owner.id, n.member.ordinal));
     let Some(heir) = heir else { return Decision::wait(block) };
+    // Whoever wasn't heard yet may be the one that owns these slots.
+    if view.nodes().any(Node::unidentified) {
+        return Decision::wait(block);
+    }
     let follows = view.replicates(heir) == owner.id;
     let kind = if follows { Kind::PromoteDataLoss } else { Kind::SlotsDataLoss };
     let token = consent::token(kind, &heir.member.name, &[heir.uid(), &owner.id]);
@@ -176,7 +187,8 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
     let reason = format!("a person consents to go on with {} and without the data of {name}", heir.member.name);
     let text = format!("{} got the slots of {} by consent: {}", heir.member.name, shard.workload, block.message);
     if follows {
-        steps.add(heir, take_over(heir, Takeover::Takeover, reason).consented(token));
+        let mode = if view.majority() { Takeover::Force } else { Takeover::Takeover };
+        steps.add(heir, take_over(heir, mode, reason).consented(token));
     } else {
         steps.add(heir, own(heir, &owner.slots, reason.clone()).consented(token));
         steps.add(

@@ -12,9 +12,7 @@ use std::collections::BTreeMap;
 
 use vko_replica::view::{Member, Standing, standing};
 use vko_sdk::common::SlotRange;
-use vko_sdk::observation::{
-    Belief, Claim, ClusterFacts, LastPrimary, LedgerMember, NodeState, Observed, Peer, Pod, Server, Upstream,
-};
+use vko_sdk::observation::{Belief, Claim, ClusterFacts, LastPrimary, LedgerMember, NodeState, Observed, Peer, Pod, Server};
 use vko_sdk::slots;
 
 use crate::spec::Spec;
@@ -155,10 +153,7 @@ impl<'a> View<'a> {
 
     /// Whether the ledger says that this shard had a primary.
     pub fn had_primary(&self, shard: &Shard<'_>) -> bool {
-        match &self.observed.ledger.last_primary {
-            LastPrimary::None => false,
-            LastPrimary::Members(members) => members.iter().any(|m| m.workload == shard.workload),
-        }
+        last_primaries(self.observed).iter().any(|m| m.workload == shard.workload)
     }
 
     /// Primaries with slots: how many there are, and how many of them answer as such.
@@ -201,6 +196,17 @@ impl<'a> Node<'a> {
         self.member.facts_now().map(|f| f.keys)
     }
 
+    /// Whether it may run a node whose id nobody has heard yet.
+    pub fn unidentified(&self) -> bool {
+        let runs = self.member.pod.is_some_and(|p| !p.addresses.is_empty()) && self.member.standing != Standing::Dead;
+        runs && self.id.is_none()
+    }
+
+    /// Whether the agent holds its server back because its data lies behind a replica's.
+    pub fn held(&self) -> bool {
+        matches!(self.member.standing, Standing::Refusing(reason) if reason.starts_with("HELD behind"))
+    }
+
     /// Whether its end is certain and its pod can't bring the same server back: the pod or its node is gone.
     pub fn gone(&self) -> bool {
         let lost = |p: &Pod| matches!(p.node_state, NodeState::Gone | NodeState::OutOfService);
@@ -217,13 +223,17 @@ fn own_belief(says: &ClusterFacts) -> Option<&Belief> {
     says.differs.iter().find(|b| b.id == says.id)
 }
 
-/// The ledger's record of the node with that id.
+/// The ledger's member with that node id.
 pub fn recorded<'a>(observed: &'a Observed, id: &str) -> Option<&'a LedgerMember> {
-    let last: &[LedgerMember] = match &observed.ledger.last_primary {
+    observed.ledger.members.iter().find(|m| !id.is_empty() && m.node_id == id)
+}
+
+/// The last primaries, one for each shard that had one.
+fn last_primaries(observed: &Observed) -> &[LedgerMember] {
+    match &observed.ledger.last_primary {
         LastPrimary::None => &[],
         LastPrimary::Members(members) => members,
-    };
-    observed.ledger.members.iter().chain(last).find(|m| !id.is_empty() && m.node_id == id)
+    }
 }
 
 /// To which shard an owner of slots belongs: by its place, else by the ledger, by who replicates it, by its slots.
@@ -231,7 +241,8 @@ fn shard_of(shards: &[Shard<'_>], places: &BTreeMap<&str, (usize, usize)>, obser
     if let Some((shard, _)) = places.get(peer.id.as_str()) {
         return Some(*shard);
     }
-    if let Some(member) = recorded(observed, &peer.id) {
+    let last = || last_primaries(observed).iter().find(|m| !m.node_id.is_empty() && m.node_id == peer.id);
+    if let Some(member) = recorded(observed, &peer.id).or_else(last) {
         return shards.iter().position(|s| s.workload == member.workload);
     }
     let follower = observed.agreed_view.iter().find(|p| p.replica_of == peer.id).and_then(|p| places.get(p.id.as_str()));
@@ -260,10 +271,7 @@ impl<'a> Sources<'a> {
         let server = pod.and_then(|p| self.servers.get(p.uid.as_str()).copied());
         let claim = self.claims.get(&(workload, ordinal)).copied();
         let recorded = pod.and_then(|p| self.observed.ledger.members.iter().find(|m| m.pod == p.uid));
-        let last: &[LedgerMember] = match &self.observed.ledger.last_primary {
-            LastPrimary::None => &[],
-            LastPrimary::Members(members) => members,
-        };
+        let last = last_primaries(self.observed);
         let was_primary = pod.is_some_and(|p| last.iter().any(|m| m.pod == p.uid));
         let standing = pod.map_or(Standing::Absent, |p| standing(p, server, was_primary));
         let member = Member { ordinal, name: format!("{workload}-{ordinal}"), pod, server, claim, standing };
@@ -271,14 +279,6 @@ impl<'a> Sources<'a> {
         let says = heard.filter(|_| member.facts_now().is_some());
         let by_ledger = recorded.map(|m| m.node_id.as_str()).filter(|id| !id.is_empty());
         let id = heard.map(|c| c.id.as_str()).filter(|id| !id.is_empty()).or(by_ledger);
-        let id = id.or_else(|| self.by_address(pod));
         Node { member, id, says }
-    }
-
-    /// Before a server was ever heard, its peers' word on whose address it is.
-    fn by_address(&self, pod: Option<&'a Pod>) -> Option<&'a str> {
-        let pod = pod?;
-        let at = |p: &&Peer| matches!(&p.pod, Upstream::Pod(uid) if *uid == pod.uid);
-        self.observed.agreed_view.iter().find(at).map(|p| p.id.as_str())
     }
 }
