@@ -27,6 +27,8 @@ use crate::view::{Node, View, recorded};
 pub const BATCH_MAX: usize = 64;
 /// How long (ms) the bus has to find the others by itself, where some link works: several rounds of its own attempts.
 pub const HEAL_MS: u64 = 15_000;
+/// How long (ms) after its start a server may still be about to reach the nodes of its file: it dials each of them at once.
+pub const STRANGER_MS: u64 = 5_000;
 /// How long (ms) an introduction may take before it is repeated: a handshake needs some rounds of a tenth of a second each.
 pub const HANDSHAKE_MS: u64 = 3_000;
 
@@ -42,11 +44,12 @@ fn ours(view: &View<'_>, id: &str) -> bool {
     at_a_pod || view.by_id(id).is_some() || recorded(view.observed, id).is_some()
 }
 
-/// Ids of living strangers that this one server alone knows.
+/// Ids of strangers that this one server alone knows, and that live; just after its start it can't tell yet who does.
 pub fn foreign_of<'a>(view: &View<'a>, node: &Node<'a>) -> Vec<&'a str> {
     let differs = node.says.map_or(&[][..], |s| &s.differs);
-    let alive =
-        differs.iter().filter(|b| b.known && b.linked && !b.failed && !view.peers.get(b.id.as_str()).is_some_and(|p| p.failed));
+    let started = node.member.facts_now().is_some_and(|f| f.uptime < STRANGER_MS);
+    let alive = differs.iter().filter(|b| b.known && !b.failed && (b.linked || started));
+    let alive = alive.filter(|b| view.peers.get(b.id.as_str()).is_none_or(|p| !p.failed));
     alive.map(|b| b.id.as_str()).filter(|id| !ours(view, id)).collect()
 }
 

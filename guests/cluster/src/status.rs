@@ -199,7 +199,7 @@ fn unsettled(view: &View<'_>, primary: Option<&Node<'_>>, node: &Node<'_>) -> Op
     });
     Some(match () {
         () if peer.failed || peer.suspected_by > 0 => "others don't hear it",
-        () if peer.linked_by.saturating_add(1) < view.answering => "not linked with all others yet",
+        () if peer.linked_by < view.answering => "not linked with all others yet",
         () if beliefs || !crate::view::complete(says) => "it sees the cluster otherwise than the others",
         () if !says.state_ok => "it says that the cluster is down",
         () if !says.importing.is_empty() || !says.migrating.is_empty() => "it has open slots",

@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         self.peer(node).map_or("", |p| &p.replica_of)
     }
 
-    /// Whether nobody else has a link to that node. Its own count of itself is no link.
+    /// Whether nobody else has a link to that node that answers: the one that is counted is its own.
     pub fn alone(&self, node: &Node<'_>) -> bool {
         self.answering > 1 && self.peer(node).is_none_or(|p| p.linked_by <= 1)
     }

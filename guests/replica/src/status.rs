@@ -11,6 +11,9 @@ use crate::fence::synced;
 use crate::primary::{Writer, writer};
 use crate::view::{Member, Standing, View};
 
+/// Texts in a condition.
+const TEXTS_MAX: usize = 8;
+
 /// What a policy that is built on this one adds to the data set's plan.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
@@ -213,7 +216,7 @@ fn why_missing(member: &Member<'_>) -> String {
 /// The condition Progressing while steps or what ends by itself are under way.
 pub fn under_way<C: Debug>(decision: &Decision<C>) -> Option<Condition> {
     let reasons = decision.tracks.iter().flat_map(|t| t.steps.first()).map(|s| s.reason.as_str());
-    let text = reasons.collect::<Vec<_>>().join("; ");
+    let text = first_of(reasons.map(str::to_owned).collect(), "; ");
     if !text.is_empty() {
         return Some(condition("Progressing", Truth::Yes, "StepsUnderWay", text));
     }
@@ -229,7 +232,15 @@ pub fn stalled<C: Debug>(decision: &Decision<C>) -> Condition {
         let consent = if b.token.is_empty() { String::new() } else { format!(" (consent token: {})", b.token) };
         format!("{}; {}{consent}", b.message, b.remedy)
     });
-    condition("Stalled", Truth::Yes, &format!("{:?}", first.cause), each.collect::<Vec<_>>().join(" | "))
+    condition("Stalled", Truth::Yes, &format!("{:?}", first.cause), first_of(each.collect(), " | "))
+}
+
+/// The first of many texts: a condition is for people, and an object has a limit.
+fn first_of(mut texts: Vec<String>, between: &str) -> String {
+    let more = texts.len().saturating_sub(TEXTS_MAX);
+    texts.truncate(TEXTS_MAX);
+    let text = texts.join(between);
+    if more > 0 { format!("{text}{between}and {more} more") } else { text }
 }
 
 /// A condition.

@@ -1,5 +1,6 @@
 //! How long a decision takes, native and in the sandbox: `cargo run -p vko-engine --example decide -- <component>`. Without an argument it
-//! takes `vko-misbehave.wasm` (which holds) of the folder that VKO_GUESTS names.
+//! takes `vko-misbehave.wasm` (which holds) of the folder that VKO_GUESTS names. A policy of the cluster architecture is shown clusters, up
+//! to 128 shards of 5, quiet and not made yet.
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;
@@ -8,9 +9,13 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use vko_cluster::ClusterPolicy;
+use vko_cluster::testing::World;
 use vko_core::policy::{Admit, Policy};
 use vko_engine::{Engine, NativePolicy};
 use vko_misbehave::Misbehave;
+use vko_wit::common::Architecture;
+use vko_wit::observation::Observed;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args_os().nth(1).map(PathBuf::from);
@@ -22,27 +27,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     let promise = engine.describe(&component)?;
     let policy = engine.admit(&promise, &component)?;
     println!("{} {}: {} bytes, admitted in {:?}", promise.name, promise.version, component.len(), started.elapsed());
-    measure("native, misbehave", &NativePolicy::<Misbehave>::new())?;
-    measure("sandbox", &*policy)
+    let scenes = scenes(policy.info().architecture);
+    match policy.info().architecture {
+        Architecture::Cluster => measure("native", &NativePolicy::<ClusterPolicy>::new(), &scenes)?,
+        _ => measure("native, misbehave", &NativePolicy::<Misbehave>::new(), &scenes)?,
+    }
+    measure("sandbox", &*policy, &scenes)
 }
 
-fn measure(name: &str, policy: &dyn Policy) -> Result<(), Box<dyn Error>> {
-    for servers in [1, 6, 64, 640] {
-        let observed = sample::observed(servers);
+/// What the policy is shown, by name.
+fn scenes(architecture: Architecture) -> Vec<(String, Observed)> {
+    if architecture == Architecture::Cluster {
+        let sizes = [(3, 2), (32, 2), (128, 5)];
+        let quiet = sizes.map(|(s, m)| (format!("{s} x {m}, quiet"), World::healthy(s, m).observe()));
+        let new = sizes.map(|(s, m)| (format!("{s} x {m}, new"), World::new(s, m).observe()));
+        return quiet.into_iter().chain(new).collect();
+    }
+    [1, 6, 64, 640].map(|servers| (format!("{servers} servers"), sample::observed(servers))).to_vec()
+}
+
+fn measure(name: &str, policy: &dyn Policy, scenes: &[(String, Observed)]) -> Result<(), Box<dyn Error>> {
+    for (scene, observed) in scenes {
         let mut times: Vec<Duration> = Vec::new();
         let mut said = String::new();
         for _ in 0..101 {
             let started = Instant::now();
-            let answer = policy.decide(&observed)?;
+            let answer = policy.decide(observed)?;
             times.push(started.elapsed());
             // It holds, of so many servers, and says why: that was a decision too.
             said = answer.err().map(|word| format!("  {word:?}")).unwrap_or_default();
         }
         times.sort();
-        println!(
-            "{name:<18} {servers:>4} servers: min {:>9.1?}  median {:>9.1?}  max {:>9.1?}{said}",
-            times[0], times[50], times[100]
-        );
+        println!("{name:<18} {scene:>15}: min {:>9.1?}  median {:>9.1?}  max {:>9.1?}{said}", times[0], times[50], times[100]);
     }
     Ok(())
 }

@@ -7,6 +7,8 @@ mod sample;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use vko_cluster::ClusterPolicy;
+use vko_cluster::testing::{State, World};
 use vko_core::policy::{Admit, AdmitError, Expected, GuestError, Policy};
 use vko_engine::limits::{ANSWER_BYTES_MAX, CALL_DEADLINE_MS, MEMORY_BYTES_MAX};
 use vko_engine::{Engine, NativePolicy, pack};
@@ -205,6 +207,34 @@ fn the_built_in_policy_decides_alike_natively_and_in_the_sandbox() {
             assert_eq!(native, wasm, "{name} with {members}");
             assert!(native.is_ok(), "{name} with {members}: {native:?}");
         }
+    }
+}
+
+#[test]
+fn the_built_in_cluster_policy_decides_alike_natively_and_in_the_sandbox() {
+    type Edit = fn(&mut World);
+    let situations: [(&str, Edit); 6] = [
+        ("healthy", |_| {}),
+        ("the ledger was lost", |world| world.formed = None),
+        ("all addresses are new", World::restart_all),
+        ("a primary's pod is gone", |world| world.at(0, 0).state = State::NoPod),
+        ("two primaries are held", |world| (world.at(0, 0).state, world.at(1, 0).state) = (State::Held, State::Held)),
+        ("a shard is lost", |world| (0..2).for_each(|ordinal| world.replace(0, ordinal, false))),
+    ];
+    let native = NativePolicy::<ClusterPolicy>::new();
+    let (_, _, wasm) = admitted("vko-cluster");
+    assert_eq!((&native.info().name, native.info().architecture), (&wasm.info().name, Architecture::Cluster));
+    for (name, edit) in situations {
+        let mut world = World::healthy(3, 2);
+        edit(&mut world);
+        let observed = world.observe();
+        let plan = native.decide(&observed);
+        assert_eq!(plan, wasm.decide(&observed), "{name}");
+        assert!(matches!(plan, Ok(Ok(_))), "{name}: {plan:?}");
+    }
+    for largest in [World::healthy(128, 5), World::new(128, 5)] {
+        let observed = largest.observe();
+        assert_eq!(native.decide(&observed), wasm.decide(&observed), "128 shards of 5, within the bounds of a call");
     }
 }
 
