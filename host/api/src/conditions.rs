@@ -20,6 +20,8 @@ pub enum ConditionType {
     Degraded,
     /// True: the data set has at least two synced copies.
     Redundant,
+    /// True: every slot of the cluster is served, as all servers agree.
+    SlotsCovered,
     /// True: every server runs with the configuration that the spec asks for, read back from it.
     ConfigApplied,
     /// True: every server has the accounts that it should have, read back from it.
@@ -36,12 +38,13 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Accepted,
         Self::Ready,
         Self::Progressing,
         Self::Degraded,
         Self::Redundant,
+        Self::SlotsCovered,
         Self::ConfigApplied,
         Self::UsersApplied,
         Self::StorageReady,
@@ -58,6 +61,7 @@ impl ConditionType {
             Self::Progressing => "Progressing",
             Self::Degraded => "Degraded",
             Self::Redundant => "Redundant",
+            Self::SlotsCovered => "SlotsCovered",
             Self::ConfigApplied => "ConfigApplied",
             Self::UsersApplied => "UsersApplied",
             Self::StorageReady => "StorageReady",

@@ -8,6 +8,7 @@ use crate::translate::{read, read_sentinel};
 use crate::valkey::Valkey;
 
 mod crd;
+mod topologies;
 mod translate;
 mod validate;
 mod validate_topologies;
