@@ -50,8 +50,7 @@ fn a_cluster_is_written_in_the_words_that_people_know() {
 #[test]
 fn a_shards_affinity_means_what_the_policy_says() {
     let selectors = |policy: &str| {
-        let TopologySpec::Cluster(spec) = of(cluster(json!({"affinityPolicy": policy}))) else { panic!("no cluster") };
-        let away = serde_json::to_value(of_shard(&spec, "cache", "drc-cache-1")).unwrap()["podAntiAffinity"].clone();
+        let away = serde_json::to_value(of_shard(policy, "cache", "drc-cache-1")).unwrap()["podAntiAffinity"].clone();
         let shard = |term: &Value| term["labelSelector"]["matchLabels"]["statefulset"].as_str().map(str::to_owned);
         let list = |field: &str| away[field].as_array().cloned().unwrap_or_default();
         let required: Vec<_> = list("requiredDuringSchedulingIgnoredDuringExecution").iter().map(shard).collect();
@@ -60,7 +59,7 @@ fn a_shards_affinity_means_what_the_policy_says() {
         (required, preferred)
     };
     let own = || Some("drc-cache-1".to_owned());
-    assert_eq!(selectors("AntiAffinityInShard"), (vec![own()], vec![]));
+    assert_eq!(selectors("AntiAffinityInShard"), (vec![own()], vec![(json!(50), None)]));
     assert_eq!(selectors("AntiAffinity"), (vec![None], vec![]));
     assert_eq!(selectors("SoftAntiAffinity"), (vec![], vec![(json!(100), own()), (json!(50), None)]));
 }
