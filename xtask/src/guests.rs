@@ -22,7 +22,7 @@ use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
 
 /// The policies of this repository.
-const PACKAGES: [&str; 4] = ["vko-replica", "vko-cluster", "vko-misbehave", "vko-zone-averse"];
+const PACKAGES: [&str; 5] = ["vko-replica", "vko-failover", "vko-cluster", "vko-misbehave", "vko-zone-averse"];
 const TARGET: &str = "wasm32-unknown-unknown";
 const PROFILE: &str = "guest";
 
