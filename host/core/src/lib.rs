@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod adopt;
+pub mod beliefs;
 pub mod command;
 pub mod composite;
 pub mod detached;

@@ -4,21 +4,90 @@
 //! # Guarantees
 //! 1. A failure never wipes the last answer: it grows old, and its age is told.
 //! 2. The loop is woken by what decisions depend on ([`Shape`]) and by nothing that moves on its own.
+//! 3. What servers of a cluster believe is kept once for all that believe the same.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use vko_model::address::Address;
+use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::{AttachedReplica, Info, ReplicaState, Role};
+use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
 
+use crate::beliefs::{View, share};
 use crate::world::ServerError;
+
+/// What a server said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Of a data server.
+    Data(Box<Info>),
+    /// Of one in cluster mode; what it believes only where that was asked for.
+    Cluster(Box<Info>, ClusterInfo, u64, Option<ClusterNodes>),
+    /// Of a Sentinel; what it monitors only where that was asked for.
+    Sentinel(SentinelAnswer, Option<Vec<MonitorAnswer>>),
+}
+
+impl From<Info> for Answer {
+    fn from(info: Info) -> Self {
+        Self::Data(Box::new(info))
+    }
+}
+
+/// The light part of what a Sentinel said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentinelAnswer {
+    /// Its own id.
+    pub id: String,
+    /// Of this process.
+    pub run_id: String,
+    /// INFO sentinel.
+    pub info: SentinelInfo,
+}
+
+/// A data set that a Sentinel watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MonitorAnswer {
+    /// The primary.
+    pub monitored: Monitored,
+    /// Whether enough Sentinels are there for quorum and majority; `None`: not asked, or no clear answer.
+    pub quorum_reached: Option<bool>,
+    /// Replicas that it knows, without their offsets, which move.
+    pub replicas: Vec<KnownReplica>,
+    /// Other Sentinels that it knows.
+    pub peers: Vec<Peer>,
+}
+
+/// What a server in cluster mode said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterMemory {
+    /// CLUSTER INFO.
+    pub info: ClusterInfo,
+    /// Digest of CLUSTER SLOTS.
+    pub slots_digest: u64,
+    /// What it believes; `None` until it was asked once.
+    pub view: Option<View>,
+}
+
+/// What a Sentinel said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentinelMemory {
+    /// The light part.
+    pub light: SentinelAnswer,
+    /// What it monitors; `None` until it was asked once.
+    pub monitors: Option<Vec<MonitorAnswer>>,
+}
 
 /// One server's past, by the UID of its pod.
 #[derive(Debug, Clone, Default)]
 pub struct ServerMemory {
-    /// The last answer to a light probe.
+    /// The last answer to a light probe; of data servers.
     pub info: Option<Info>,
+    /// The same, of servers in cluster mode.
+    pub cluster: Option<ClusterMemory>,
+    /// The same, of Sentinels.
+    pub sentinel: Option<SentinelMemory>,
     /// When it arrived (monotonic).
     pub answered_at: Option<Duration>,
     /// When the present series of failures began; `None` while it answers.
@@ -31,45 +100,118 @@ pub struct ServerMemory {
 
 /// All servers of an instance.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<BTreeMap<String, ServerMemory>>);
+pub struct Memory(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    servers: BTreeMap<String, ServerMemory>,
+    /// Where nodes of the cluster were last seen, by id.
+    places: BTreeMap<String, Address>,
+}
 
 impl Memory {
     /// A copy of everything.
     pub fn snapshot(&self) -> BTreeMap<String, ServerMemory> {
-        self.lock().clone()
+        self.lock().servers.clone()
+    }
+
+    /// Where a cluster's nodes were last seen, by whichever server, by id. Only for telling who is a stranger: it is no identity.
+    pub fn places(&self) -> BTreeMap<String, Address> {
+        self.lock().places.clone()
     }
 
     /// Forgets servers whose pods are gone.
     pub fn keep_only(&self, pods: &[String]) {
-        self.lock().retain(|pod, _| pods.contains(pod));
+        self.lock().servers.retain(|pod, _| pods.contains(pod));
     }
 
     /// Takes a probe's outcome in. Returns whether anything that a decision could depend on has changed; offsets alone don't count.
-    pub fn note(&self, pod: &str, now: Duration, outcome: Result<Info, ServerError>) -> bool {
+    pub fn note(&self, pod: &str, now: Duration, outcome: Result<Answer, ServerError>) -> bool {
         let mut all = self.lock();
-        let server = all.entry(pod.to_owned()).or_default();
+        let outcome = outcome.map(|answer| all.digest(answer));
+        let server = all.servers.entry(pod.to_owned()).or_default();
         match outcome {
-            Ok(info) => server.note_answer(now, info),
+            Ok(heard) => server.note_answer(now, heard),
             Err(error) => server.note_failure(now, error),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ServerMemory>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, All> {
         // A panic elsewhere while holding the lock can't leave a map half-written that matters: entries are replaced whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// An answer in the form in which it is kept.
+enum Heard {
+    Data(Box<Info>),
+    Cluster(Box<Info>, ClusterMemory),
+    Sentinel(SentinelMemory),
+}
+
+impl All {
+    fn digest(&mut self, answer: Answer) -> Heard {
+        match answer {
+            Answer::Data(info) => Heard::Data(info),
+            Answer::Sentinel(light, monitors) => Heard::Sentinel(SentinelMemory { light, monitors }),
+            Answer::Cluster(info, cluster, slots_digest, nodes) => {
+                let view = nodes.as_ref().and_then(View::new).map(|(view, places)| {
+                    self.places.extend(places);
+                    share(view, self.servers.values().filter_map(|server| server.cluster.as_ref()?.view.as_ref()))
+                });
+                if let Some(view) = &view {
+                    self.drop_places(view.beliefs.nodes.len());
+                }
+                Heard::Cluster(info, ClusterMemory { info: cluster, slots_digest, view })
+            }
+        }
+    }
+
+    /// Ids of nodes that were only ever being met come and go: those that nobody believes in go once they are many.
+    fn drop_places(&mut self, nodes: usize) {
+        if self.places.len() <= 2 * nodes + 64 {
+            return;
+        }
+        let Self { servers, places } = self;
+        let mut views: Vec<_> = servers.values().filter_map(|s| Some(&s.cluster.as_ref()?.view.as_ref()?.beliefs)).collect();
+        views.sort_by_key(|beliefs| std::sync::Arc::as_ptr(beliefs));
+        views.dedup_by_key(|beliefs| std::sync::Arc::as_ptr(beliefs));
+        places.retain(|id, _| views.iter().any(|beliefs| beliefs.get(id).is_some()));
+    }
+}
+
 impl ServerMemory {
-    fn note_answer(&mut self, now: Duration, info: Info) -> bool {
-        let changed = self.failing_since.is_some() || self.info.as_ref().map(Shape::of) != Some(Shape::of(&info));
+    fn note_answer(&mut self, now: Duration, heard: Heard) -> bool {
+        let changed = match heard {
+            Heard::Data(info) => self.note_info(*info),
+            Heard::Cluster(info, mut cluster) => {
+                let view = self.cluster.as_mut().and_then(|known| known.view.take());
+                cluster.view = cluster.view.or_else(|| view.clone());
+                let before = self.cluster.replace(cluster).map(|known| ClusterMemory { view, ..known });
+                let changed = before != self.cluster;
+                self.note_info(*info) || changed
+            }
+            Heard::Sentinel(mut sentinel) => {
+                let known = self.sentinel.take();
+                // Another process knows nothing of what the one before monitored.
+                let same_run = known.as_ref().filter(|known| known.light.run_id == sentinel.light.run_id);
+                sentinel.monitors = sentinel.monitors.or_else(|| same_run.and_then(|known| known.monitors.clone()));
+                let changed = known.as_ref() != Some(&sentinel);
+                self.sentinel = Some(sentinel);
+                changed
+            }
+        };
+        self.answered_at = Some(now);
+        self.error = None;
+        self.failing_since.take().is_some() || changed
+    }
+
+    fn note_info(&mut self, info: Info) -> bool {
+        let changed = self.info.as_ref().map(Shape::of) != Some(Shape::of(&info));
         if info.role == Some(Role::Replica) && info.link_up == Some(true) && info.sync_in_progress == Some(false) {
             self.synced_run.clone_from(&info.run_id);
         }
         self.info = Some(info);
-        self.answered_at = Some(now);
-        self.failing_since = None;
-        self.error = None;
         changed
     }
 
@@ -128,8 +270,8 @@ mod tests {
     /// Whether the loop is woken by an answer after another one.
     fn wakes(before: &str, after: &str) -> bool {
         let memory = Memory::default();
-        assert!(memory.note("p", Duration::ZERO, Ok(Info::parse(before))), "the first answer is news");
-        memory.note("p", Duration::from_secs(1), Ok(Info::parse(after)))
+        assert!(memory.note("p", Duration::ZERO, Ok(Info::parse(before).into())), "the first answer is news");
+        memory.note("p", Duration::from_secs(1), Ok(Info::parse(after).into()))
     }
 
     #[test]
@@ -154,7 +296,7 @@ mod tests {
     #[test]
     fn a_failure_is_news_once_and_keeps_the_last_word() {
         let memory = Memory::default();
-        memory.note("p", Duration::ZERO, Ok(Info::parse(PRIMARY)));
+        memory.note("p", Duration::ZERO, Ok(Info::parse(PRIMARY).into()));
         let silent = || Err(ServerError::Silent(Duration::from_secs(2)));
         assert!(memory.note("p", Duration::from_secs(1), silent()));
         assert!(!memory.note("p", Duration::from_secs(2), silent()));
@@ -162,7 +304,7 @@ mod tests {
         let server = memory.snapshot().remove("p").unwrap();
         assert_eq!((server.failing_since, server.answered_at), (Some(Duration::from_secs(1)), Some(Duration::ZERO)));
         assert_eq!(server.info.unwrap().run_id.as_deref(), Some("r"));
-        assert!(memory.note("p", Duration::from_secs(4), Ok(Info::parse(PRIMARY))), "it is back");
+        assert!(memory.note("p", Duration::from_secs(4), Ok(Info::parse(PRIMARY).into())), "it is back");
     }
 
     #[test]
@@ -170,7 +312,7 @@ mod tests {
         let memory = Memory::default();
         let replica = "run_id:r\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\n";
         let synced = |text: &str| {
-            memory.note("p", Duration::ZERO, Ok(Info::parse(text)));
+            memory.note("p", Duration::ZERO, Ok(Info::parse(text).into()));
             memory.snapshot().remove("p").unwrap().synced_run
         };
         assert_eq!(synced(&replica.replace("progress:0", "progress:1")), None);

@@ -1,13 +1,17 @@
-//! The light probe: one command per server and interval on the server's lasting connection.
+//! The light probe: one round trip per server and interval on the server's lasting connection; more only where the answer is news.
 //!
 //! # Guarantees
 //! 1. A quiet server is asked once in 5 s, every second while something is wrong or in motion.
 //! 2. One silent server delays nobody: each has a task of its own.
 //! 3. The loop is woken only by changes that a decision could depend on.
+//! 4. A word of any Sentinel makes all servers and Sentinels be asked at once, whatever the interval.
 //!
 //! # Flow
-//! 1. The instance hands in its pods (`follow`); tasks start for new ones and end for those that are gone.
+//! 1. The instance hands in its servers (`follow`); tasks start for new ones and end for those that are gone.
 //! 2. Each task asks, notes the outcome in the memory, wakes the loop if it changed, and waits for the interval or a poke.
+//! 3. Beside a Sentinel's, one more listens to what it publishes, and pokes.
+
+mod ask;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +21,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use vko_model::info::Info;
 
-use crate::command::{Command, Reply};
+use self::ask::Prober;
+use crate::command::{Command, Reply, SentinelEvent};
 use crate::memory::Memory;
 use crate::world::{ServerError, Target, World};
 
@@ -27,6 +32,29 @@ pub const QUIET: Duration = Duration::from_secs(5);
 pub const ALERT: Duration = Duration::from_secs(1);
 /// A server that doesn't answer INFO within this is silent. A fork or a slow disk takes hundreds of milliseconds.
 pub const DEADLINE: Duration = Duration::from_secs(2);
+/// Between two tries to listen to a Sentinel.
+const LISTEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a server is, and so what it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// A data server.
+    Data,
+    /// One in cluster mode.
+    Cluster,
+    /// A Sentinel, with the name under which it should watch this instance's data set; `None`: it stands alone, and what it watches is listed
+    /// and no more.
+    Sentinel(Option<String>),
+}
+
+/// A server to probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Where it is.
+    pub target: Target,
+    /// What it is.
+    pub asked: Asked,
+}
 
 /// The probes of one instance.
 pub struct Probes<W> {
@@ -34,19 +62,19 @@ pub struct Probes<W> {
     memory: Arc<Memory>,
     wake: Arc<Notify>,
     pace: watch::Sender<Duration>,
+    poked: watch::Sender<u64>,
     tasks: BTreeMap<String, Task>,
     cut_sessions: bool,
 }
 
 struct Task {
-    target: Target,
-    poke: Arc<Notify>,
-    handle: JoinHandle<()>,
+    subject: Subject,
+    handles: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.handle.abort();
+        self.handles.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -54,21 +82,23 @@ impl<W: World> Probes<W> {
     /// No probes yet. `cut_sessions`: a former leader may still hold connections (it ended without a word), so each server's other
     /// sessions of the operator's account are ended before anything else is sent there.
     pub fn new(world: Arc<W>, memory: Arc<Memory>, wake: Arc<Notify>, cut_sessions: bool) -> Self {
-        Self { world, memory, wake, pace: watch::channel(ALERT).0, tasks: BTreeMap::new(), cut_sessions }
+        let (pace, poked) = (watch::channel(ALERT).0, watch::channel(0).0);
+        Self { world, memory, wake, pace, poked, tasks: BTreeMap::new(), cut_sessions }
     }
 
     /// Probes exactly these servers.
-    pub fn follow(&mut self, targets: Vec<Target>) {
-        let gone: Vec<String> = self.tasks.keys().filter(|pod| !targets.iter().any(|t| &t.pod == *pod)).cloned().collect();
-        self.tasks.retain(|pod, task| targets.iter().any(|t| &t.pod == pod && *t == task.target));
-        self.memory.keep_only(&targets.iter().map(|t| t.pod.clone()).collect::<Vec<_>>());
+    pub fn follow(&mut self, subjects: Vec<Subject>) {
+        let wanted: BTreeMap<&str, &Subject> = subjects.iter().map(|subject| (subject.target.pod.as_str(), subject)).collect();
+        let gone: Vec<String> = self.tasks.keys().filter(|pod| !wanted.contains_key(pod.as_str())).cloned().collect();
+        self.tasks.retain(|pod, task| wanted.get(pod.as_str()).is_some_and(|subject| **subject == task.subject));
+        self.memory.keep_only(&wanted.keys().map(|pod| (*pod).to_owned()).collect::<Vec<_>>());
         if !gone.is_empty() {
             self.world.forget(&gone);
         }
-        for target in targets {
-            if !self.tasks.contains_key(&target.pod) {
-                let task = self.start(target);
-                self.tasks.insert(task.target.pod.clone(), task);
+        for subject in subjects {
+            if !self.tasks.contains_key(&subject.target.pod) {
+                let task = self.start(subject);
+                self.tasks.insert(task.subject.target.pod.clone(), task);
             }
         }
     }
@@ -80,65 +110,97 @@ impl<W: World> Probes<W> {
 
     /// Asks all servers now: after a step has changed something.
     pub fn poke(&self) {
-        self.tasks.values().for_each(|task| task.poke.notify_one());
+        poke(&self.poked);
     }
 
-    /// The target of a pod's server.
-    pub fn target(&self, pod: &str) -> Option<Target> {
-        self.tasks.get(pod).map(|task| task.target.clone())
-    }
-
-    fn start(&self, target: Target) -> Task {
-        let poke = Arc::new(Notify::new());
-        let handle = tokio::spawn(probe(Prober {
-            world: self.world.clone(),
+    fn start(&self, subject: Subject) -> Task {
+        let prober = Prober::new(self.world.clone(), subject.clone(), self.cut_sessions);
+        let probe = Probe {
             memory: self.memory.clone(),
             wake: self.wake.clone(),
             pace: self.pace.subscribe(),
-            poke: poke.clone(),
-            target: target.clone(),
-            cut_sessions: self.cut_sessions,
-        }));
-        Task { target, poke, handle }
+            poked: self.poked.subscribe(),
+            prober,
+        };
+        let mut handles = vec![tokio::spawn(probe.run())];
+        if let Asked::Sentinel(monitor) = &subject.asked {
+            let heard = Listener { world: self.world.clone(), target: subject.target.clone(), monitor: monitor.clone() };
+            handles.push(tokio::spawn(heard.run(self.poked.clone())));
+        }
+        Task { subject, handles }
     }
 }
 
-struct Prober<W> {
-    world: Arc<W>,
+fn poke(poked: &watch::Sender<u64>) {
+    poked.send_modify(|times| *times = times.wrapping_add(1));
+}
+
+struct Probe<W> {
     memory: Arc<Memory>,
     wake: Arc<Notify>,
     pace: watch::Receiver<Duration>,
-    poke: Arc<Notify>,
+    poked: watch::Receiver<u64>,
+    prober: Prober<W>,
+}
+
+impl<W: World> Probe<W> {
+    async fn run(mut self) {
+        let mut told = true;
+        loop {
+            // A poke from here on asks once more: this answer may be from before.
+            self.poked.borrow_and_update();
+            let interval = *self.pace.borrow_and_update();
+            let outcome = self.prober.ask(told || interval <= ALERT).await;
+            let world = &self.prober.world;
+            if self.memory.note(&self.prober.subject.target.pod, world.monotonic(), outcome) {
+                self.wake.notify_one();
+            }
+            told = tokio::select! {
+                () = world.sleep(interval) => false,
+                changed = self.poked.changed() => if changed.is_err() { return } else { true },
+                changed = self.pace.changed() => if changed.is_err() { return } else { false },
+            };
+        }
+    }
+}
+
+/// Listens to one Sentinel. Events wake and prove nothing: what they say is asked of the servers.
+struct Listener<W> {
+    world: Arc<W>,
     target: Target,
-    cut_sessions: bool,
+    monitor: Option<String>,
 }
 
-async fn probe<W: World>(mut prober: Prober<W>) {
-    loop {
-        let outcome = prober.ask().await;
-        if prober.memory.note(&prober.target.pod, prober.world.monotonic(), outcome) {
-            prober.wake.notify_one();
-        }
-        let interval = *prober.pace.borrow_and_update();
-        tokio::select! {
-            () = prober.world.sleep(interval) => {}
-            () = prober.poke.notified() => {}
-            changed = prober.pace.changed() => if changed.is_err() { return },
+impl<W: World> Listener<W> {
+    async fn run(self, poked: watch::Sender<u64>) {
+        loop {
+            if let Ok(mut events) = self.world.subscribe(&self.target).await {
+                // What was published before is missed.
+                poke(&poked);
+                while let Some(event) = events.recv().await {
+                    if concerns(self.monitor.as_deref(), &event) {
+                        tracing::debug!(
+                            pod = self.target.pod,
+                            channel = event.channel,
+                            message = event.message,
+                            "a Sentinel says"
+                        );
+                        poke(&poked);
+                    }
+                }
+            }
+            self.world.sleep(LISTEN_AGAIN).await;
         }
     }
 }
 
-impl<W: World> Prober<W> {
-    async fn ask(&mut self) -> Result<Info, ServerError> {
-        if self.cut_sessions {
-            self.world.call(&self.target, Command::KillUser(self.target.credential.user.clone()), DEADLINE).await?;
-            self.cut_sessions = false;
-        }
-        light_probe(&*self.world, &self.target).await
-    }
+/// Whether an event is about this data set, or about the Sentinel itself. A Sentinel may watch many others.
+fn concerns(monitor: Option<&str>, event: &SentinelEvent) -> bool {
+    let itself = event.channel.ends_with("tilt");
+    itself || monitor.is_none_or(|name| event.message.split_ascii_whitespace().any(|word| word == name))
 }
 
-/// One light probe.
+/// One light probe of a data server, in whichever mode.
 ///
 /// # Errors
 /// The server's.
@@ -146,5 +208,27 @@ pub async fn light_probe<W: World>(world: &W, target: &Target) -> Result<Info, S
     match world.call(target, Command::LightProbe, DEADLINE).await? {
         Reply::Text(text) => Ok(Info::parse(&text)),
         other => Err(ServerError::Unexpected(format!("{other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_events_concern_an_instance() {
+        let switch = "mymaster 10.0.0.1 6379 10.0.0.2 6379";
+        let cases = [
+            ("its own switch", Some("mymaster"), "+switch-master", switch, true),
+            ("another one's switch", Some("shop.x"), "+switch-master", switch, false),
+            ("a replica of its own", Some("shop.x"), "+sdown", "slave 10.0.0.2:6379 10.0.0.2 6379 @ shop.x 10.0.0.1 6379", true),
+            ("a name that begins alike", Some("shop.x"), "+sdown", "master shop.xy 10.0.0.1 6379", false),
+            ("the Sentinel stood still", Some("shop.x"), "+tilt", "#tilt mode entered", true),
+            ("Sentinels that stand alone hear all", None, "+switch-master", switch, true),
+        ];
+        for (case, monitor, channel, message, expected) in cases {
+            let event = SentinelEvent { channel: channel.into(), message: message.into() };
+            assert_eq!(concerns(monitor, &event), expected, "{case}");
+        }
     }
 }

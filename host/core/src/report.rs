@@ -104,10 +104,10 @@ struct Report<'a> {
 impl<'a> Report<'a> {
     fn new(before: &'a Value, generation: u64, now: UnixMs) -> Self {
         let generation = i64::try_from(generation).unwrap_or(i64::MAX);
-        let details = json!({ "nodes": before.get("nodes").cloned().unwrap_or_else(|| json!([])) });
+        let details = crate::observe::details(before);
         // Without a plan the phase stays what it was: nothing is known to have changed.
         let known = |phase: &&str| before.get("phase").and_then(Value::as_str) == Some(phase);
-        let phase = ["Ready", "Failed", "Paused"].into_iter().find(known).unwrap_or("Creating");
+        let phase = ["Rebalancing", "Ready", "Failed", "Paused"].into_iter().find(known).unwrap_or("Creating");
         Self { before, said: Said::default(), generation, now: time(now), phase, message: String::new(), details }
     }
 
@@ -118,7 +118,8 @@ impl<'a> Report<'a> {
     fn plan(&mut self, plan: &Plan) {
         let status = &plan.status;
         self.phase = match status.phase {
-            Phase::Initializing | Phase::Rebalancing => "Creating",
+            Phase::Initializing => "Creating",
+            Phase::Rebalancing => "Rebalancing",
             Phase::Ready => "Ready",
             Phase::Failed => "Failed",
             Phase::Paused => "Paused",
@@ -185,9 +186,14 @@ impl<'a> Report<'a> {
             "phase": self.phase,
             "observedGeneration": self.generation,
             "conditions": self.said.over(self.before, self.generation, &self.now),
-            "nodes": self.details.get("nodes").cloned().unwrap_or_else(|| json!([])),
+            "nodes": [],
             "policy": { "name": info.name, "version": info.version, "digest": info.digest, "interface": vko_wit::INTERFACE },
         });
+        for key in crate::observe::DETAILS {
+            if let Some(value) = self.details.get(key) {
+                status[key] = value.clone();
+            }
+        }
         if !self.message.is_empty() {
             status["message"] = json!(self.message);
         }
@@ -250,11 +256,16 @@ pub fn valkey_status(
     let phase = match below.get("phase").and_then(Value::as_str) {
         _ if refused.is_some() && topology.is_none() => "Failed",
         Some("Ready") if current => "Ready",
-        Some("Failed") => "Failed",
-        Some("Paused") => "Paused",
+        Some(same @ ("Rebalancing" | "Failed" | "Paused")) => same,
         _ => "Initializing",
     };
-    let mut status = json!({ "phase": phase, "observedGeneration": generation, "conditions": conditions, "lastShardCount": 1 });
+    let mut status = json!({ "phase": phase, "observedGeneration": generation, "conditions": conditions });
+    let complete = below.get("shards").and_then(Value::as_array).map(Vec::len).filter(|_| phase == "Ready");
+    status["lastShardCount"] = match (topology.and_then(crate::object::Object::kind), complete) {
+        (Some(Kind::Cluster), Some(shards)) => json!(shards),
+        (Some(Kind::Cluster), None) => before.get("lastShardCount").cloned().unwrap_or_else(|| json!(0)),
+        _ => json!(1),
+    };
     for key in ["nodes", "policy"] {
         if let Some(value) = below.get(key) {
             status[key] = value.clone();

@@ -11,7 +11,7 @@ use vko_model::info::Info;
 use crate::command::{Command, Reply};
 use crate::execute::ExecuteError;
 use crate::lease::LeaseState;
-use crate::memory::Memory;
+use crate::memory::{Answer, Memory};
 use crate::outcomes::Outcomes;
 use crate::probe::light_probe;
 use crate::settings::Settings;
@@ -172,7 +172,7 @@ impl<W: World> Site<W> {
     pub async fn look(&self, pod: &str) -> Result<Info, ExecuteError> {
         let (name, target) = self.target(pod)?;
         let outcome = light_probe(&*self.world, &target).await;
-        if self.memory.note(pod, self.world.monotonic(), outcome.clone()) {
+        if self.memory.note(pod, self.world.monotonic(), outcome.clone().map(Answer::from)) {
             self.wake.notify_one();
         }
         outcome.map_err(|error| refused(&name, error))

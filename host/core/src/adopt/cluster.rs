@@ -73,3 +73,86 @@ fn nothing_held(observed: &Observed, answering: &[Answer<'_>]) -> bool {
         |facts: &ServerFacts| facts.keys == 0 && facts.cluster.iter().all(|own| own.differs.iter().all(|b| b.slots.is_empty()));
     observed.agreed_view.iter().all(|peer| peer.slots.is_empty()) && answering.iter().all(|(_, facts)| empty(facts))
 }
+#[cfg(test)]
+mod tests {
+    use vko_wit::common::SlotRange;
+    use vko_wit::observation::LedgerMember;
+
+    use super::*;
+    use crate::observe::testing::{Cluster, mk_cluster};
+
+    fn lesson_of(cluster: &Cluster) -> Option<Lesson> {
+        let members = (0..3).map(|shard| (format!("drc-x-{shard}"), 2)).collect();
+        lesson(&cluster.observed, &Setting { members, alone: false, at_rest: true })
+    }
+
+    fn learnt(cluster: &Cluster) -> Vec<(String, u32)> {
+        match lesson_of(cluster) {
+            Some(Lesson::Shards(members)) => members.into_iter().map(|m| (m.workload, m.ordinal)).collect(),
+            None => Vec::new(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Three shards of two; member 0 of each is the primary, and the ledger says so.
+    fn known() -> Cluster {
+        let mut cluster = mk_cluster(3, 2);
+        let Some(Lesson::Shards(members)) = lesson_of(&cluster) else { panic!("a cluster that serves is formed") };
+        let known =
+            |m: Member| LedgerMember { workload: m.workload, ordinal: m.ordinal, pod: m.pod, claim: m.claim, node_id: m.node_id };
+        cluster.observed.ledger.formed = Some(true);
+        cluster.observed.ledger.last_primary = LastPrimary::Members(members.into_iter().map(known).collect());
+        cluster
+    }
+
+    #[test]
+    fn a_cluster_that_serves_is_formed_and_known_after_that() {
+        assert_eq!(learnt(&mk_cluster(3, 2)).len(), 3, "the ledger was lost");
+        assert_eq!(lesson_of(&known()), None);
+    }
+
+    #[test]
+    fn the_ledger_follows_an_election_that_is_agreed_on() {
+        type Change = fn(&mut Cluster);
+        let cases: [(&str, Change, &[(&str, u32)]); 5] = [
+            ("another member has role and slots", |c| c.switch(1), &[("drc-x-1", 1)]),
+            ("it has the role, the others don't agree yet", |c| c.facts(1, 1).role = Role::Primary, &[]),
+            (
+                "two of a shard lead: nobody is learnt",
+                |c| {
+                    c.facts(1, 1).role = Role::Primary;
+                    c.peer(1, 1).replica_of.clear();
+                    c.peer(1, 1).slots = vec![SlotRange { first: 0, last: 1 }];
+                },
+                &[],
+            ),
+            (
+                "it doesn't answer",
+                |c| {
+                    c.switch(1);
+                    c.silence(1, 1);
+                },
+                &[],
+            ),
+            ("another node fills the place", |c| c.rename(2, 0, "new"), &[("drc-x-2", 0)]),
+        ];
+        for (case, change, expected) in cases {
+            let mut cluster = known();
+            change(&mut cluster);
+            let expected: Vec<(String, u32)> = expected.iter().map(|(name, ordinal)| ((*name).to_owned(), *ordinal)).collect();
+            assert_eq!(learnt(&cluster), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_lost_ledger_is_found_when_all_answer() {
+        let mut cluster = mk_cluster(3, 2);
+        cluster.silence(2, 1);
+        assert_eq!(lesson_of(&cluster), None, "one is silent");
+        let mut cluster = mk_cluster(3, 2);
+        cluster.no_slots();
+        assert_eq!(lesson_of(&cluster), Some(Lesson::Unformed), "nobody holds anything");
+        cluster.facts(0, 0).keys = 1;
+        assert_eq!(lesson_of(&cluster), None, "keys without an owner of slots are for a person");
+    }
+}

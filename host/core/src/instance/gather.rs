@@ -51,14 +51,18 @@ impl<W: World> Instance<W> {
 }
 
 /// Servers to talk to, by pod UID: pod's name and target. A pod that runs and has an address.
-pub(super) fn targets(pods: &[Object], credential: &Credential) -> BTreeMap<String, (String, Target)> {
+pub(super) fn targets<'a>(
+    pods: impl Iterator<Item = &'a Object>,
+    port: u16,
+    credential: &Credential,
+) -> BTreeMap<String, (String, Target)> {
     let target = |pod: &Object| {
         let ip: IpAddr = pod.text("/status/podIP").parse().ok()?;
         let over = matches!(pod.text("/status/phase"), "Failed" | "Succeeded");
-        let target = Target { pod: pod.uid().into(), ip, port: names::PORT, credential: credential.clone() };
+        let target = Target { pod: pod.uid().into(), ip, port, credential: credential.clone() };
         (!over).then(|| (pod.uid().to_owned(), (pod.name().to_owned(), target)))
     };
-    pods.iter().filter_map(target).collect()
+    pods.filter_map(target).collect()
 }
 
 /// The servers' configuration without secrets.

@@ -56,7 +56,7 @@ impl<W: World> Instance<W> {
     async fn observe(&self, site: &Arc<Site<W>>, person: &Object, topology: &Named, pods: &[Object]) -> Observed {
         let (objects, claims) = (self.objects(), self.claims(topology.id.kind));
         let nodes = self.shared.world.cached_all(Kind::Node);
-        let servers = self.memory.snapshot();
+        let (servers, places) = (self.memory.snapshot(), self.memory.places());
         let (now, unix) = (self.shared.world.monotonic(), self.shared.world.unix_ms());
         let (ledger, written) = self.detached.rectify(&site.store.ledger().await, unix, now);
         let sets = self.stateful_sets(topology.id.kind);
@@ -72,6 +72,7 @@ impl<W: World> Instance<W> {
             nodes: &nodes,
             fresh: self.is_fresh(topology.id.kind),
             servers: &servers,
+            places: &places,
             ledger: &ledger,
             recent: site.outcomes.recent(now),
             jobs: Vec::new(),

@@ -139,7 +139,7 @@ impl<W: World> Instance<W> {
         let accounts = Accounts::ensure(&*self.shared.world, &rendered).await;
         let mut host = HostFacts::default();
         match &accounts {
-            Ok(accounts) => self.follow(&site, &pods, accounts),
+            Ok(accounts) => self.follow(&site, named, &pods, accounts),
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
         // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.

@@ -6,17 +6,23 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+use vko_api::names;
+use vko_wit::planning::Purpose;
+
 use super::Instance;
 use super::gather::targets;
 use super::look::LookError;
 use super::topology::Named;
 use crate::accounts::Accounts;
 use crate::ledger::Ledger;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, ObjectId};
+use crate::observe::{monitor_name, referenced};
+use crate::probe::{Asked, Subject};
 use crate::site::Site;
 use crate::store::Store;
 use crate::workloads;
-use crate::world::{ApiError, World};
+use crate::world::{ApiError, Target, World};
 
 impl<W: World> Instance<W> {
     /// The shared parts, made anew for a new topology object.
@@ -62,14 +68,39 @@ impl<W: World> Instance<W> {
             return Ok(false);
         }
         let first = workloads::first(topology, &self.key.name);
-        let id = crate::object::ObjectId::new(Kind::StatefulSet, &self.key.namespace, first);
+        let id = ObjectId::new(Kind::StatefulSet, &self.key.namespace, first);
         Ok(world.get(&id).await?.is_none())
     }
 
-    /// Probes of exactly the servers that there are now.
-    pub(super) fn follow(&mut self, site: &Site<W>, pods: &[Object], accounts: &Accounts) {
-        let targets = targets(pods, &accounts.operator());
-        self.probes.follow(targets.values().map(|(_, target)| target.clone()).collect());
-        site.set_targets(targets);
+    /// Probes of exactly the servers and Sentinels that there are now.
+    pub(super) fn follow(&mut self, site: &Site<W>, topology: &Named, pods: &[Object], accounts: &Accounts) {
+        let spec = topology.object.0.get("spec").unwrap_or(&Value::Null);
+        let monitor = monitor_name(&self.key.namespace, &self.key.name, spec);
+        let (kind, name) = (topology.id.kind, self.key.name.as_str());
+        let of = |purpose: Purpose| {
+            let ours = move |pod: &&Object| {
+                let workload = pod.name().rsplit_once('-').map_or("", |(workload, _)| workload);
+                workloads::purpose(kind, name, workload) == Some(purpose)
+            };
+            pods.iter().filter(ours)
+        };
+        let data = targets(of(Purpose::Data), names::PORT, &accounts.operator());
+        let mut sentinels = targets(of(Purpose::Sentinel), names::SENTINEL_PORT, &accounts.operator());
+        sentinels.extend(referenced(spec).into_iter().map(|other| {
+            let target = Target { pod: other.key.clone(), ip: other.ip, port: other.port, credential: accounts.operator() };
+            (other.key, (format!("Sentinel {}", other.ip), target))
+        }));
+        let asked = if kind == Kind::Cluster { Asked::Cluster } else { Asked::Data };
+        let subject =
+            |asked: Asked| move |(_, target): &(String, Target)| Subject { target: target.clone(), asked: asked.clone() };
+        let watched = sentinels.values().map(subject(Asked::Sentinel(monitor)));
+        self.probes.follow(data.values().map(subject(asked)).chain(watched).collect());
+        let heard = self.memory.snapshot();
+        let by_id = sentinels.into_iter().filter_map(|(key, place)| {
+            let id = heard.get(&key)?.sentinel.as_ref()?.light.id.clone();
+            (!id.is_empty()).then_some((id, place))
+        });
+        site.set_sentinels(by_id.collect());
+        site.set_targets(data);
     }
 }

@@ -10,20 +10,26 @@
 //! 2. [`observe`] is pure.
 //! 3. The result goes to the policy, the guard and the journal alike.
 
+mod cluster;
 mod cut_off;
 mod pods;
+mod sentinels;
 mod servers;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use vko_api::names;
+use vko_model::address::Address;
 use vko_wit::common::{Architecture, Pair};
 use vko_wit::observation::{Claim, Environment, Instance, IpFamily, Job, Object as ObservedObject, Observed, Outcome};
 
 pub use self::cut_off::{CutOff, cut_off};
 pub use self::pods::place_of_claim;
+pub(crate) use self::sentinels::{monitor_name, referenced};
 
 use crate::ledger::Ledger;
 use crate::memory::ServerMemory;
@@ -59,6 +65,10 @@ pub const CAPABILITIES: &[&str] = &[
     "sentinels",
 ];
 
+/// What of a plan's details is shown in a topology object's status: servers; a cluster's shards, and whether it serves all slots; who decides about
+/// the primary.
+pub(crate) const DETAILS: [&str; 4] = ["nodes", "shards", "clusterStatus", "monitor"];
+
 /// How long after a patch of the pod the kubelet surely has refreshed its mounts: it does so at its next sync of the pod, which the patch
 /// itself causes; the rest is margin for a busy node.
 pub(crate) const MOUNT_SETTLES: Duration = Duration::from_secs(5);
@@ -83,6 +93,8 @@ pub struct Inputs<'a> {
     pub fresh: bool,
     /// What the servers said.
     pub servers: &'a BTreeMap<String, ServerMemory>,
+    /// Where a cluster's nodes were last seen, by id.
+    pub places: &'a BTreeMap<String, Address>,
     /// The ledger.
     pub ledger: &'a Ledger,
     /// Recent outcomes of steps, newest first.
@@ -106,7 +118,8 @@ pub struct Inputs<'a> {
 /// The observation.
 pub fn observe(inputs: &Inputs<'_>) -> Observed {
     let pods = pods::pods(inputs);
-    let servers = servers::servers(inputs, &pods);
+    let agreement = cluster::Agreement::new(inputs);
+    let servers = servers::servers(inputs, &pods, &agreement);
     Observed {
         now: inputs.now,
         instance: instance(inputs),
@@ -115,13 +128,13 @@ pub fn observe(inputs: &Inputs<'_>) -> Observed {
         objects: inputs.objects.iter().map(|(kind, object)| observed_object(*kind, object, inputs.now)).collect(),
         claims: inputs.claims.iter().filter_map(|claim| observed_claim(inputs, claim)).collect(),
         extensions: extensions(inputs),
-        pods,
         servers,
-        agreed_view: Vec::new(),
-        sentinels: Vec::new(),
+        agreed_view: agreement.peers(inputs, &pods),
+        sentinels: sentinels::sentinels(inputs, &pods),
         users: Vec::new(),
         recent: inputs.recent.clone(),
         jobs: inputs.jobs.clone(),
+        pods,
     }
 }
 
@@ -146,12 +159,18 @@ fn instance(inputs: &Inputs<'_>) -> Instance {
         kind: inputs.kind.name().into(),
         spec: topology.0.get("spec").unwrap_or(&Value::Null).to_string(),
         annotations: annotations(person),
-        // The part of it that policies write; the rest is the host's.
-        status: topology.0.pointer("/status/nodes").map_or(Value::Null, |nodes| json!({ "nodes": nodes })).to_string(),
+        status: details(topology.0.get("status").unwrap_or(&Value::Null)).to_string(),
         deleting: topology.deleting(),
         paused: false,
         consents: consents(person, inputs.ledger),
     }
+}
+
+/// The part of a topology object's status that policies write; `null` if there is nothing of it.
+pub(crate) fn details(status: &Value) -> Value {
+    let kept: serde_json::Map<String, Value> =
+        DETAILS.iter().filter_map(|key| Some(((*key).to_owned(), status.get(*key)?.clone()))).collect();
+    if kept.is_empty() { Value::Null } else { Value::Object(kept) }
 }
 
 /// Annotations under `buf.red`: a person's word to the policy.
@@ -268,6 +287,11 @@ fn age(object: &Object, now: UnixMs) -> u64 {
 /// RFC 3339 as Unix milliseconds.
 pub(crate) fn timestamp(text: &str) -> Option<UnixMs> {
     text.parse::<jiff::Timestamp>().ok().and_then(|t| u64::try_from(t.as_millisecond()).ok())
+}
+
+/// A text, empty where it isn't known.
+fn text_of(text: Option<&String>) -> String {
+    text.cloned().unwrap_or_default()
 }
 
 pub(crate) fn millis(time: Duration) -> u64 {

@@ -95,7 +95,7 @@ fn node_state(inputs: &Inputs<'_>, name: &str, node: Option<&Object>) -> NodeSta
 }
 
 fn container_status(pod: &Object) -> Option<&Value> {
-    pod.list("/status/containerStatuses").iter().find(|c| c["name"] == names::CONTAINER)
+    pod.list("/status/containerStatuses").iter().find(|c| c["name"] == names::CONTAINER || c["name"] == names::SENTINEL_CONTAINER)
 }
 
 fn waiting(pod: &Object) -> String {

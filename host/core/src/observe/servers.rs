@@ -9,32 +9,46 @@ use vko_wit::observation::{
     AttachedReplica, DataOrigin, Failure, Fence, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Tls, Upstream,
 };
 
+use vko_wit::planning::Purpose;
+
+use super::cluster::Agreement;
 use super::{Inputs, millis};
 use crate::memory::ServerMemory;
+use crate::workloads::purpose;
 use crate::world::ServerError;
 
-pub(super) fn servers(inputs: &Inputs<'_>, pods: &[Pod]) -> Vec<Server> {
+pub(super) fn servers(inputs: &Inputs<'_>, pods: &[Pod], agreement: &Agreement<'_>) -> Vec<Server> {
     pods.iter()
+        .filter(|pod| purpose(inputs.kind, inputs.topology.name(), &pod.workload) == Some(Purpose::Data))
         .filter(|pod| !pod.addresses.is_empty())
         .map(|pod| {
             let memory = inputs.servers.get(&pod.uid).cloned().unwrap_or_default();
             Server {
                 pod: pod.uid.clone(),
                 reach: reach(&memory, inputs),
-                age: memory.answered_at.map_or(u64::MAX, |at| millis(inputs.monotonic.saturating_sub(at))),
-                facts: memory.info.as_ref().and_then(|info| facts(inputs, pods, pod, &memory, info)),
+                age: age_of(&memory, inputs),
+                facts: memory.info.as_ref().and_then(|info| {
+                    let cluster = memory.cluster.as_ref().and_then(|cluster| agreement.facts(cluster));
+                    Some(ServerFacts { cluster: cluster.into_iter().collect(), ..facts(inputs, pods, pod, &memory, info)? })
+                }),
             }
         })
         .collect()
 }
 
-fn reach(memory: &ServerMemory, inputs: &Inputs<'_>) -> Reach {
+/// How old the last answer is; the largest number if there never was one.
+pub(super) fn age_of(memory: &ServerMemory, inputs: &Inputs<'_>) -> u64 {
+    memory.answered_at.map_or(u64::MAX, |at| millis(inputs.monotonic.saturating_sub(at)))
+}
+
+/// What the newest attempt brought.
+pub(super) fn reach(memory: &ServerMemory, inputs: &Inputs<'_>) -> Reach {
     let Some(since) = memory.failing_since else {
         return match &memory.info {
             Some(info) if info.loading == Some(true) => Reach::Loading(info.loading_percent),
-            Some(_) => Reach::Answered,
+            _ if memory.answered_at.is_some() => Reach::Answered,
             // Not asked yet. Silent for no time at all is the honest form of it.
-            None => Reach::Silent(0),
+            _ => Reach::Silent(0),
         };
     };
     let lasting = millis(inputs.monotonic.saturating_sub(since));
@@ -84,7 +98,7 @@ fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, in
 }
 
 /// Whose address it is: one of this instance's pods, nobody's (loopback is where an unnamed server is sent), or a stranger's.
-fn upstream(pods: &[Pod], address: &ServerAddress) -> Upstream {
+pub(super) fn upstream(pods: &[Pod], address: &ServerAddress) -> Upstream {
     let ip = address.ip();
     if ip.is_some_and(|ip| ip.is_loopback()) {
         return Upstream::Nobody;

@@ -10,7 +10,7 @@ use vko_wit::observation::{
 
 use super::{Inputs, observe};
 use crate::ledger::{Fence, Ledger};
-use crate::memory::Memory;
+use crate::memory::{Answer, Memory};
 use crate::object::{Kind, Object};
 use crate::world::ServerError;
 
@@ -82,8 +82,8 @@ impl Fixture {
     /// A primary, a replica, one that was never asked.
     fn new() -> Self {
         let memory = Memory::default();
-        memory.note("uid-0", Duration::from_secs(99), Ok(Info::parse(PRIMARY)));
-        memory.note("uid-1", Duration::from_secs(98), Ok(Info::parse(REPLICA)));
+        memory.note("uid-0", Duration::from_secs(99), Ok(Info::parse(PRIMARY).into()));
+        memory.note("uid-1", Duration::from_secs(98), Ok(Info::parse(REPLICA).into()));
         Self {
             topology: json!({
                 "metadata": {"name": "x", "namespace": "shop", "uid": "topology", "generation": 4, "creationTimestamp": "2027-01-15T07:00:00Z"},
@@ -116,6 +116,7 @@ impl Fixture {
             nodes: &objects(&self.nodes),
             fresh: self.fresh,
             servers: &self.memory.snapshot(),
+            places: &self.memory.places(),
             ledger: &self.ledger,
             recent: Vec::new(),
             jobs: Vec::new(),
@@ -183,7 +184,12 @@ fn what_servers_say_of_themselves_and_of_each_other() {
 fn how_a_server_is_reached() {
     let at = Duration::from_secs(90);
     let table = [
-        ("silent, with its last word", vec![Ok(Info::parse(PRIMARY)), Err(ServerError::Silent(at))], Reach::Silent(10_000), true),
+        (
+            "silent, with its last word",
+            vec![Ok(Info::parse(PRIMARY)), Err(ServerError::Silent(at))],
+            Reach::Silent(10_000),
+            true,
+        ),
         ("connection refused", vec![Err(ServerError::Lost("refused".into()))], Reach::Silent(10_000), false),
         ("loading, and says so", vec![Err(ServerError::Loading)], Reach::Loading(None), false),
         ("loading, by its own INFO", vec![Ok(loading())], Reach::Loading(Some(40)), true),
@@ -198,7 +204,7 @@ fn how_a_server_is_reached() {
     for (case, answers, reach, known) in table {
         let fixture = Fixture::new();
         for answer in answers {
-            fixture.memory.note("uid-2", at, answer);
+            fixture.memory.note("uid-2", at, answer.map(Answer::from));
         }
         let server = fixture.observe().servers.remove(2);
         assert_eq!((server.reach, server.facts.is_some()), (reach, known), "{case}");
@@ -217,7 +223,7 @@ fn what_is_not_said_is_unknown() {
         let text: Vec<&str> = text.into_iter().filter(|line| !(missing == "# Keyspace" && line.starts_with("db0"))).collect();
         let text: Vec<&str> =
             text.into_iter().filter(|line| !(missing == "valkey_version:" && line.starts_with("redis_version"))).collect();
-        fixture.memory.note("uid-2", Duration::from_secs(99), Ok(Info::parse(&text.join("\r\n"))));
+        fixture.memory.note("uid-2", Duration::from_secs(99), Ok(Info::parse(&text.join("\r\n")).into()));
         assert!(fixture.observe().servers[2].facts.is_none(), "without {missing}");
     }
 }
@@ -233,7 +239,7 @@ fn whom_a_replica_follows() {
     ];
     for (host, expected) in table {
         let fixture = Fixture::new();
-        fixture.memory.note("uid-1", Duration::from_secs(99), Ok(Info::parse(&REPLICA.replace("10.0.0.1", host))));
+        fixture.memory.note("uid-1", Duration::from_secs(99), Ok(Info::parse(&REPLICA.replace("10.0.0.1", host)).into()));
         let facts = fixture.observe().servers[1].facts.clone().unwrap();
         assert!(matches!(facts.role, Role::Replica(link) if link.primary == expected), "{host}");
     }

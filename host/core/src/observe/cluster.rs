@@ -1,0 +1,222 @@
+//! What the servers of a cluster agree on, and where each differs.
+//!
+//! # Guarantees
+//! 1. Only servers that answer have a say in what is agreed.
+//! 2. A node is its id. A pod's node is what its own server calls itself; an address only tells strangers apart, and pods that never answered.
+//! 3. The observation grows with the cluster and not with its square: a server's differences are cut at [`DIFFERENCES_MAX`], its own node first.
+//!
+//! # Flow
+//! 1. Servers that believe the same are one group ([`crate::beliefs`] made them share it).
+//! 2. For each node that anybody knows: what most servers believe that know it, of equally many the one with the highest config epoch. Whoever is only
+//!    being met is not known.
+//! 3. A link or a suspicion is agreed on if more than half of those that know the node have it.
+//! 4. Each group, and then each server, against that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use vko_model::cluster::{Direction, OpenSlot};
+use vko_model::slots::{Range, SlotSet};
+use vko_wit::common::SlotRange;
+use vko_wit::observation::{Belief as ObservedBelief, ClusterFacts, OpenSlots, Peer, Pod, Upstream};
+
+use super::Inputs;
+use super::servers::upstream;
+use crate::beliefs::{Belief, Beliefs, View};
+use crate::memory::{ClusterMemory, ServerMemory};
+
+/// Differences that are shown of one server; all are counted.
+const DIFFERENCES_MAX: usize = 16;
+
+/// What is agreed of a node.
+struct Agreed<'a> {
+    belief: &'a Belief,
+    /// Servers that answer, know it and are done with meeting it.
+    known_by: u32,
+    linked_by: u32,
+    suspected_by: u32,
+}
+
+impl Agreed<'_> {
+    fn is_linked(&self) -> bool {
+        self.linked_by * 2 > self.known_by
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.suspected_by * 2 > self.known_by
+    }
+}
+
+/// The agreed view, by id.
+pub(super) struct Agreement<'a>(BTreeMap<&'a str, Agreed<'a>>);
+
+/// The views of the servers that answer.
+fn views<'a>(inputs: &'a Inputs<'_>) -> impl Iterator<Item = &'a View> {
+    inputs.servers.values().filter(|server| server.failing_since.is_none()).filter_map(view)
+}
+
+fn view(server: &ServerMemory) -> Option<&View> {
+    server.cluster.as_ref()?.view.as_ref()
+}
+
+impl<'a> Agreement<'a> {
+    pub(super) fn new(inputs: &'a Inputs<'_>) -> Self {
+        let mut groups: BTreeMap<*const Beliefs, (&Beliefs, u32)> = BTreeMap::new();
+        for view in views(inputs) {
+            groups.entry(Arc::as_ptr(&view.beliefs)).or_insert((&view.beliefs, 0)).1 += 1;
+        }
+        let mut opinions: BTreeMap<&str, Vec<(&Belief, u32)>> = BTreeMap::new();
+        for (beliefs, servers) in groups.values() {
+            for belief in &beliefs.nodes {
+                let known = opinions.entry(&belief.id).or_default();
+                match known.iter_mut().find(|(other, _)| *other == belief) {
+                    Some((_, count)) => *count += servers,
+                    None => known.push((belief, *servers)),
+                }
+            }
+        }
+        let mut agreed: BTreeMap<&str, Agreed<'_>> = opinions.iter().filter_map(|(id, all)| Some((*id, agree(all)?))).collect();
+        for view in views(inputs) {
+            for id in &view.unlinked {
+                if let Some(node) = agreed.get_mut(id.as_str()).filter(|_| knows(view, id)) {
+                    node.linked_by = node.linked_by.saturating_sub(1);
+                }
+            }
+            for id in &view.suspects {
+                if let Some(node) = agreed.get_mut(id.as_str()).filter(|_| knows(view, id)) {
+                    node.suspected_by += 1;
+                }
+            }
+        }
+        Self(agreed)
+    }
+
+    /// The agreed view as policies see it.
+    pub(super) fn peers(&self, inputs: &Inputs<'_>, pods: &[Pod]) -> Vec<Peer> {
+        let owners = Owners::new(inputs, pods);
+        let peer = |(id, agreed): (&&str, &Agreed<'_>)| Peer {
+            id: (*id).to_owned(),
+            pod: owners.of(id),
+            replica_of: agreed.belief.replica_of.clone(),
+            config_epoch: agreed.belief.config_epoch,
+            failed: agreed.belief.failed,
+            handshake: agreed.belief.handshake,
+            suspected_by: agreed.suspected_by,
+            linked_by: agreed.linked_by,
+            slots: ranges(&agreed.belief.slots),
+        };
+        self.0.iter().map(peer).collect()
+    }
+
+    /// What a server says of the cluster; nothing before it has said all of it once.
+    pub(super) fn facts(&self, memory: &ClusterMemory) -> Option<ClusterFacts> {
+        let view = memory.view.as_ref()?;
+        let different = self.different(view);
+        Some(ClusterFacts {
+            id: view.me.clone(),
+            shard: String::new(),
+            state_ok: memory.info.state_ok == Some(true),
+            epoch: memory.info.current_epoch.unwrap_or(0),
+            config_epoch: memory.info.my_epoch.unwrap_or(0),
+            importing: open(&view.open, Direction::Importing),
+            migrating: open(&view.open, Direction::Migrating),
+            migrations: Vec::new(),
+            differs: different.iter().take(DIFFERENCES_MAX).map(|id| observed_belief(view, id)).collect(),
+            differences: u32::try_from(different.len()).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Ids of the nodes of which this server believes something else, its own first.
+    fn different<'b>(&'b self, view: &'b View) -> Vec<&'b str> {
+        let mut ids: BTreeSet<&str> = BTreeSet::new();
+        for (id, agreed) in &self.0 {
+            let differs = match view.beliefs.get(id).filter(|belief| !belief.handshake) {
+                None => !agreed.belief.handshake,
+                Some(belief) => {
+                    belief != agreed.belief
+                        || view.is_linked(id) != agreed.is_linked()
+                        || view.is_suspect(id) != agreed.is_suspect()
+                }
+            };
+            if differs {
+                ids.insert(id);
+            }
+        }
+        // Of a server that doesn't answer now, its last word may name nodes that nobody knows any more.
+        let forgotten = view.beliefs.nodes.iter().filter(|b| !b.handshake && !self.0.contains_key(b.id.as_str()));
+        ids.extend(forgotten.map(|belief| belief.id.as_str()));
+        let own = ids.take(view.me.as_str());
+        own.into_iter().chain(ids).collect()
+    }
+}
+
+fn knows(view: &View, id: &str) -> bool {
+    view.beliefs.get(id).is_some_and(|belief| !belief.handshake)
+}
+
+/// The opinion that counts, of those that there are on a node.
+fn agree<'a>(opinions: &[(&'a Belief, u32)]) -> Option<Agreed<'a>> {
+    let settled = opinions.iter().filter(|(belief, _)| !belief.handshake);
+    let known_by = settled.clone().map(|(_, servers)| servers).sum();
+    let weight = |(belief, servers): &&(&Belief, u32)| (*servers, belief.config_epoch);
+    let (belief, _) = settled.max_by_key(weight).or_else(|| opinions.iter().max_by_key(weight))?;
+    Some(Agreed { belief, known_by, linked_by: known_by, suspected_by: 0 })
+}
+
+/// Whose node an id is.
+struct Owners<'a> {
+    ids: BTreeMap<&'a str, &'a str>,
+    /// Pods whose servers never said their id.
+    unheard: Vec<Pod>,
+    inputs: &'a Inputs<'a>,
+}
+
+impl<'a> Owners<'a> {
+    fn new(inputs: &'a Inputs<'a>, pods: &'a [Pod]) -> Self {
+        let heard = |pod: &Pod| inputs.servers.get(&pod.uid).and_then(view).is_some();
+        let recorded = inputs.ledger.members.iter().filter(|member| !member.node_id.is_empty());
+        let live = recorded.filter(|member| pods.iter().any(|pod| pod.uid == member.pod && !heard(pod)));
+        let mut ids: BTreeMap<&str, &str> = live.map(|member| (member.node_id.as_str(), member.pod.as_str())).collect();
+        ids.extend(inputs.servers.iter().filter_map(|(pod, server)| Some((view(server)?.me.as_str(), pod.as_str()))));
+        Self { ids, unheard: pods.iter().filter(|pod| !heard(pod)).cloned().collect(), inputs }
+    }
+
+    fn of(&self, id: &str) -> Upstream {
+        if let Some(pod) = self.ids.get(id) {
+            return Upstream::Pod((*pod).to_owned());
+        }
+        // At the address of a pod whose server has said its id it is a ghost of an earlier one there.
+        self.inputs.places.get(id).map_or(Upstream::Nobody, |place| upstream(&self.unheard, place))
+    }
+}
+
+fn observed_belief(view: &View, id: &str) -> ObservedBelief {
+    let belief = view.beliefs.get(id).filter(|belief| !belief.handshake);
+    ObservedBelief {
+        id: id.to_owned(),
+        known: belief.is_some(),
+        replica_of: belief.map(|b| b.replica_of.clone()).unwrap_or_default(),
+        config_epoch: belief.map_or(0, |b| b.config_epoch),
+        linked: belief.is_some() && view.is_linked(id),
+        suspected: view.is_suspect(id),
+        failed: belief.is_some_and(|b| b.failed),
+        slots: belief.map(|b| ranges(&b.slots)).unwrap_or_default(),
+    }
+}
+
+fn ranges(slots: &SlotSet) -> Vec<SlotRange> {
+    slots.ranges().iter().map(|range| SlotRange { first: range.first(), last: range.last() }).collect()
+}
+
+/// Open slots of one direction, by peer.
+fn open(slots: &[OpenSlot], direction: Direction) -> Vec<OpenSlots> {
+    let mut peers: BTreeMap<&str, Vec<Range>> = BTreeMap::new();
+    for slot in slots.iter().filter(|slot| slot.direction == direction) {
+        peers.entry(&slot.peer).or_default().extend(Range::new(slot.slot, slot.slot));
+    }
+    let open = |(peer, slots): (&str, Vec<Range>)| OpenSlots { slots: ranges(&slots.into_iter().collect()), peer: peer.into() };
+    peers.into_iter().map(open).collect()
+}
+
+#[cfg(test)]
+mod tests;
