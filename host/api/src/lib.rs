@@ -41,6 +41,7 @@ pub mod translate;
 pub mod user;
 pub mod validate;
 #[expect(unreachable_pub, reason = "KubeSchema expands to a pub struct inside of a function")]
+#[allow(clippy::duplicated_attributes, reason = "columns of the same type are no duplicates")]
 pub mod valkey;
 
 pub use cluster::{Cluster, ClusterSpec};

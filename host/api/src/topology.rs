@@ -11,6 +11,7 @@ use crate::failover::FailoverSpec;
 /// Spec of the topology object that a Valkey becomes.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them at a time, for the moment of a translation")]
 pub enum TopologySpec {
     /// Of the cluster architecture.
     Cluster(ClusterSpec),
