@@ -169,7 +169,9 @@ impl World {
                 let Some(pod) = self.by_uid(&pair.pod) else { return false };
                 pod.known.insert(peer.clone(), true);
                 let id = pod.id.clone();
-                self.by_id(&peer).is_some_and(|p| p.known.insert(id, true).is_none() || true)
+                let Some(peer) = self.by_id(&peer) else { return false };
+                peer.known.insert(id, true);
+                true
             }
             Operation::OwnSlots(own) => {
                 let consented = !step.consent.is_empty();

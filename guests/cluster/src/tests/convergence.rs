@@ -37,7 +37,7 @@ fn run(world: &mut World, what: &str) -> usize {
         world.recent.truncate(64);
         world.pass();
         // What ended starts again, as its pod would let it.
-        for server in world.servers.iter_mut().filter(|s| s.state == State::Ended && s.replica_of != "") {
+        for server in world.servers.iter_mut().filter(|s| s.state == State::Ended && !s.replica_of.is_empty()) {
             (server.state, server.run) = (State::Up, server.run + 1);
             server.known.values_mut().for_each(|linked| *linked = true);
         }
