@@ -5,14 +5,18 @@
 //!    lives.
 //! 2. Servers, ConfigMaps and everything but the Secrets see hashes only.
 //! 3. Two operators that make the same Secret at once: one wins, both use what is stored.
+//! 4. A Secret that people make (for the Sentinels' clients, for Sentinels that exist elsewhere) is read and never written. Without it no
+//!    object is rendered that needs it; servers are probed and steps go on.
 //!
 //! # Flow
 //! 1. Take the Secret from the cache, else read it, else create it.
-//! 2. Render the `user` lines from the hashes.
+//! 2. Read the Secrets that people name.
+//! 3. Render the `user` lines of each role from the hashes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
+use serde_json::Value;
 use vko_api::names;
 use vko_model::accounts::{Account, AccountError, ServerRole};
 use vko_model::version::Line;
@@ -44,6 +48,17 @@ pub enum AccountsError {
          is known to servers only after their next start)"
     )]
     PasswordMissing(String),
+    /// The API server said no, or nothing, to a read of a Secret that people make.
+    #[error("the Secret {secret} can't be read: {error}")]
+    SecretNotRead {
+        /// Which.
+        secret: String,
+        /// Why.
+        error: ApiError,
+    },
+    /// The Secret that people name isn't there, or holds no password.
+    #[error("the Secret {0} has no usable 'password'; create it in the instance's namespace, with that key")]
+    PasswordNotGiven(String),
     /// A hash or name isn't one.
     #[error("{0}")]
     AccountNotRendered(#[from] AccountError),
@@ -55,59 +70,129 @@ impl AccountsError {
         match self {
             Self::SecretNotMade { .. } => "SecretNotMade",
             Self::PasswordMissing(_) => "PasswordMissing",
+            Self::SecretNotRead { .. } => "SecretNotRead",
+            Self::PasswordNotGiven(_) => "PasswordNotGiven",
             Self::AccountNotRendered(error) => error.reason(),
         }
     }
 }
 
-/// Passwords of all accounts.
+/// Passwords of all accounts, and those that people gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accounts(BTreeMap<Account, Secret>);
+pub struct Accounts {
+    made: BTreeMap<Account, Secret>,
+    /// Whether a data server's `default` user needs no password.
+    open: bool,
+    /// Password of the Sentinels' clients that name no user; without one they need none.
+    clients: Result<Option<Secret>, AccountsError>,
+    /// What logs in to Sentinels that exist elsewhere; `None` if the instance has none of them, or they ask for nothing.
+    elsewhere: Result<Option<Credential>, AccountsError>,
+}
 
 impl Accounts {
-    /// Finds or makes them all.
+    /// Finds or makes them all. A person's Secret that can't be read is no error here: what needs it says so, the rest goes on.
     ///
     /// # Errors
     /// Names the Secret.
     pub async fn ensure<W: World>(world: &W, topology: &Topology) -> Result<Self, AccountsError> {
-        let mut accounts = BTreeMap::new();
-        for account in Account::of(ServerRole::Replica).iter().copied() {
-            let id = ObjectId::new(
-                Kind::Secret,
-                &topology.namespace,
-                names::account_secret(names::component::FAILOVER, &topology.name, account.name()),
-            );
+        let mut made = BTreeMap::new();
+        for account in to_make(topology) {
+            let name = names::account_secret(topology.kind.component(), &topology.name, account.name());
+            let id = ObjectId::new(Kind::Secret, &topology.namespace, name);
             let object = match world.cached(&id) {
                 Some(object) => object,
                 None => find_or_make(world, topology, account, &id).await.map_err(|error| not_made(&id, error))?,
             };
-            accounts.insert(account, password(&object).ok_or_else(|| AccountsError::PasswordMissing(id.name.clone()))?);
+            made.insert(account, password(&object).ok_or_else(|| AccountsError::PasswordMissing(id.name.clone()))?);
         }
-        Ok(Self(accounts))
+        let open = topology.spec.pointer("/access/openDefaultUser").and_then(Value::as_bool) == Some(true);
+        let named = topology.own_sentinels().and_then(|own| text(own, "/access/defaultPasswordSecret"));
+        let clients = match named {
+            Some(secret) => given(world, topology, secret).await.map(Some),
+            None => Ok(None),
+        };
+        Ok(Self { made, open, clients, elsewhere: elsewhere(world, topology).await })
     }
 
     /// What the operator logs in with.
     pub fn operator(&self) -> Credential {
         Credential {
             user: Account::Operator.name().into(),
-            password: self.0.get(&Account::Operator).cloned().unwrap_or_default(),
+            password: self.made.get(&Account::Operator).cloned().unwrap_or_default(),
         }
     }
 
-    /// The `user` lines, hashes only.
+    /// What the operator logs in with to Sentinels that exist elsewhere; `None`: nothing, they have none or the instance refers to none.
     ///
     /// # Errors
-    /// A hash isn't one.
-    pub fn users_acl(&self, line: Line, open_default_user: bool) -> Result<String, AccountsError> {
+    /// The person's Secret can't be read, or has no password.
+    pub fn elsewhere(&self) -> Result<Option<Credential>, AccountsError> {
+        self.elsewhere.clone()
+    }
+
+    /// Every account with its password, by name: steps name credentials so.
+    pub fn credentials(&self) -> BTreeMap<String, Credential> {
+        let credential = |(account, password): (&Account, &Secret)| {
+            let user = account.name().to_owned();
+            (user.clone(), Credential { user, password: password.clone() })
+        };
+        self.made.iter().map(credential).collect()
+    }
+
+    /// The `user` lines of servers of that role, hashes only.
+    ///
+    /// # Errors
+    /// A hash isn't one; of Sentinels also: the person's Secret can't be read, or has no password.
+    pub fn users_acl(&self, role: ServerRole, line: Line) -> Result<String, AccountsError> {
         let mut lines = String::new();
-        for (account, password) in &self.0 {
-            let open = *account == Account::Default && open_default_user;
-            let hashes = if open { Vec::new() } else { vec![password.acl_hash()] };
-            lines.push_str(&account.user_line(ServerRole::Replica, line, &hashes, open)?);
+        for account in Account::of(role) {
+            let (password, open) = self.access(*account, role)?;
+            // An account without a password, and not open, is off.
+            let hashes: Vec<String> = password.filter(|_| !open).map(Secret::acl_hash).into_iter().collect();
+            lines.push_str(&account.user_line(role, line, &hashes, open)?);
             lines.push('\n');
         }
         Ok(lines)
     }
+
+    /// An account's password, and whether it needs none. Clients of Sentinels have a password of their own: Sentinels hold no data, and
+    /// who may find the primary is told another word than who may write to it.
+    fn access(&self, account: Account, role: ServerRole) -> Result<(Option<&Secret>, bool), AccountsError> {
+        if account == Account::Default && role == ServerRole::Sentinel {
+            let clients = self.clients.as_ref().map_err(Clone::clone)?;
+            return Ok((clients.as_ref(), clients.is_none()));
+        }
+        Ok((self.made.get(&account), self.open && account == Account::Default))
+    }
+}
+
+/// Accounts whose passwords are made: all of every server, but that of the Sentinels' clients.
+fn to_make(topology: &Topology) -> BTreeSet<Account> {
+    let of = |role: ServerRole| {
+        let by_people = move |account: &&Account| role == ServerRole::Sentinel && **account == Account::Default;
+        Account::of(role).iter().filter(move |account| !by_people(account)).copied()
+    };
+    topology.roles().into_iter().flat_map(of).collect()
+}
+
+/// What logs in to the Sentinels that the instance refers to.
+async fn elsewhere<W: World>(world: &W, topology: &Topology) -> Result<Option<Credential>, AccountsError> {
+    let Some(auth) = topology.referenced().and_then(|reference| reference.get("auth")) else { return Ok(None) };
+    let Some(secret) = text(auth, "/passwordSecret") else { return Ok(None) };
+    let user = text(auth, "/username").unwrap_or(Account::Default.name()).to_owned();
+    Ok(Some(Credential { user, password: given(world, topology, secret).await? }))
+}
+
+/// A password that a person gave. It is read at every look, which are minutes apart where nothing happens: people's Secrets are in no
+/// cache, and a new password must not wait for a restart.
+async fn given<W: World>(world: &W, topology: &Topology, secret: &str) -> Result<Secret, AccountsError> {
+    let id = ObjectId::new(Kind::Secret, &topology.namespace, secret);
+    let found = world.get(&id).await.map_err(|error| AccountsError::SecretNotRead { secret: secret.to_owned(), error })?;
+    found.as_ref().and_then(password).ok_or_else(|| AccountsError::PasswordNotGiven(secret.to_owned()))
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
 fn not_made(id: &ObjectId, error: ApiError) -> AccountsError {

@@ -6,8 +6,9 @@ use vko_model::accounts::{Account, ServerRole};
 
 use super::{Accounts, AccountsError};
 use crate::object::{Kind, ObjectId};
+use crate::render::{Topology, TopologyKind};
 use crate::testing::{FakeWorld, State, mk_topology};
-use crate::world::ApiError;
+use crate::world::{ApiError, Credential};
 
 fn secret(account: Account) -> ObjectId {
     ObjectId::new(Kind::Secret, "shop", names::account_secret(names::component::FAILOVER, "x", account.name()))
@@ -78,8 +79,107 @@ async fn a_refusal_names_the_secret() {
 #[tokio::test]
 async fn user_lines_hold_hashes_only() {
     let accounts = Accounts::ensure(&FakeWorld::default(), &mk_topology()).await.unwrap();
-    let lines = accounts.users_acl("9.1".parse().unwrap(), false).unwrap();
+    let lines = accounts.users_acl(ServerRole::Replica, "9.1".parse().unwrap()).unwrap();
     assert_eq!(lines.lines().count(), Account::of(ServerRole::Replica).len());
     let password = accounts.operator().password;
     assert!(lines.contains(&password.acl_hash()) && !lines.contains(password.reveal()));
+}
+
+fn mk(kind: TopologyKind, spec: serde_json::Value) -> Topology {
+    Topology { kind, spec, ..mk_topology() }
+}
+
+fn watched(section: serde_json::Value) -> Topology {
+    mk(TopologyKind::Failover, json!({ "sentinel": section }))
+}
+
+/// A Secret of a person's, with the password "theirs".
+fn give(world: &FakeWorld, name: &str) {
+    let metadata = json!({"name": name, "namespace": "shop"});
+    let data = json!({"password": "dGhlaXJz"});
+    world.state().put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}));
+}
+
+#[tokio::test]
+async fn each_kind_has_its_accounts_and_names() {
+    let data = ["operator", "replication", "hook", "probe", "default"];
+    let all = ["operator", "replication", "hook", "probe", "sentinel", "default"];
+    for (case, topology, component, accounts) in [
+        ("replica", mk_topology(), "failover", &data[..]),
+        ("cluster", mk(TopologyKind::Cluster, json!({})), "cluster", &data[..]),
+        ("own Sentinels", watched(json!({})), "failover", &all[..]),
+        ("Sentinels elsewhere", watched(json!({ "sentinelReference": {} })), "failover", &all[..]),
+        ("alone", mk(TopologyKind::Sentinel, json!({})), "failover", &["operator", "hook", "probe", "sentinel"][..]),
+    ] {
+        let world = FakeWorld::default();
+        let made = Accounts::ensure(&world, &topology).await.unwrap();
+        let expected: Vec<_> =
+            accounts.iter().map(|account| format!("create Secret {}", names::account_secret(component, "x", account))).collect();
+        assert_eq!(world.effects(), expected, "{case}");
+        let mut named: Vec<_> = made.credentials().into_keys().collect();
+        let mut sorted = accounts.to_vec();
+        named.sort();
+        sorted.sort_unstable();
+        assert_eq!(named, sorted, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn who_needs_which_password_on_which_server() {
+    let line = "9.1".parse().unwrap();
+    let default = |acl: &str| acl.lines().find(|line| line.starts_with("user default ")).unwrap().to_owned();
+    let guarded = json!({ "access": { "defaultPasswordSecret": "clients" } });
+    for (open_data, section, sentinels) in [
+        (false, json!({}), "on nopass"),
+        (true, json!({}), "on nopass"),
+        (true, guarded.clone(), "on #"),
+        (false, guarded, "on #"),
+    ] {
+        let world = FakeWorld::default();
+        give(&world, "clients");
+        let mut topology = watched(section);
+        topology.spec["access"] = json!({ "openDefaultUser": open_data });
+        let accounts = Accounts::ensure(&world, &topology).await.unwrap();
+        let data = default(&accounts.users_acl(ServerRole::Failover, line).unwrap());
+        assert!(data.contains(if open_data { "on nopass" } else { "on #" }), "{data}");
+        let found = default(&accounts.users_acl(ServerRole::Sentinel, line).unwrap());
+        assert!(found.contains(sentinels), "{found}");
+        let given = crate::secret::Secret::new("theirs").acl_hash();
+        assert_eq!((found.contains(&given), data.contains(&given)), (sentinels == "on #", false));
+    }
+}
+
+#[tokio::test]
+async fn a_persons_secret_that_is_missing_holds_up_only_what_needs_it() {
+    let world = FakeWorld::default();
+    let topology = watched(json!({ "access": { "defaultPasswordSecret": "clients" } }));
+    let accounts = Accounts::ensure(&world, &topology).await.unwrap();
+    let line = "9.1".parse().unwrap();
+    assert!(accounts.users_acl(ServerRole::Failover, line).is_ok());
+    let error = accounts.users_acl(ServerRole::Sentinel, line).unwrap_err();
+    assert_eq!(error, AccountsError::PasswordNotGiven("clients".into()));
+    assert!(!world.effects().iter().any(|effect| effect.ends_with("clients")), "a person's Secret is never made");
+}
+
+#[tokio::test]
+async fn sentinels_elsewhere_are_logged_in_to_as_people_say() {
+    let login = |auth: serde_json::Value| watched(json!({ "sentinelReference": { "auth": auth } }));
+    let missing = AccountsError::PasswordNotGiven("absent".into());
+    for (topology, expected) in [
+        (mk_topology(), Ok(None)),
+        (watched(json!({ "sentinelReference": {} })), Ok(None)),
+        (login(json!({})), Ok(None)),
+        (login(json!({ "username": "u" })), Ok(None)),
+        (login(json!({ "passwordSecret": "shared" })), Ok(Some("default"))),
+        (login(json!({ "username": "u", "passwordSecret": "shared" })), Ok(Some("u"))),
+        (login(json!({ "passwordSecret": "absent" })), Err(missing)),
+    ] {
+        let world = FakeWorld::default();
+        give(&world, "shared");
+        let found = Accounts::ensure(&world, &topology).await.unwrap().elsewhere();
+        let expected = expected.map(|user: Option<&str>| {
+            user.map(|user| Credential { user: user.into(), password: crate::secret::Secret::new("theirs") })
+        });
+        assert_eq!(found, expected, "{}", topology.spec);
+    }
 }

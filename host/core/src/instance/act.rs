@@ -8,17 +8,18 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use vko_model::accounts::ServerRole;
 use vko_wit::observation::Observed;
 use vko_wit::planning::{Desired, Plan, Purpose, StartMode, Track};
 
 use super::Instance;
-use super::gather::{line, server_conf};
+use super::gather::{Mounted, mounted};
 use crate::accounts::Accounts;
 use crate::execute::{desired, labels};
 use crate::guard::{Circumstances, View, members_allowed};
 use crate::object::{Kind, Object, ObjectId};
 use crate::refresh;
-use crate::render::{self, Live, Texts, Topology};
+use crate::render::{self, Live, Topology};
 use crate::report::HostFacts;
 use crate::site::Site;
 use crate::workloads::config_of;
@@ -80,27 +81,23 @@ impl<W: World> Instance<W> {
         let circumstances = Circumstances { lease: true, fresh: true, cut_off: false, current: true };
         let view = View::new(observed, circumstances);
         let mut desired = plan.desired.clone();
-        let mut workload = None;
+        // What a policy doesn't want now stays as it is; nothing of what its pods mount is rendered then.
+        let (mut data, mut sentinels) = (Mounted::default(), Mounted::default());
+        let mut start = StartMode::Named;
         for record in &mut desired {
-            if let Desired::Workload(wanted) = record {
-                wanted.members = members_allowed(wanted, &view);
-                if wanted.purpose == Purpose::Data {
-                    workload = Some(wanted.clone());
+            let Desired::Workload(wanted) = record else { continue };
+            wanted.members = members_allowed(wanted, &view);
+            match (wanted.purpose, topology.data_role()) {
+                (Purpose::Sentinel, _) => sentinels = mounted(topology, ServerRole::Sentinel, &wanted.settings, accounts)?,
+                (Purpose::Data, Some(role)) => {
+                    data = mounted(topology, role, &wanted.settings, accounts)?;
+                    start = wanted.start;
                 }
+                // Rendering refuses it, and says why.
+                (Purpose::Data, None) => {}
             }
         }
-        // A policy that wants no workload now leaves the one that is there; nothing of what pods mount is rendered then.
-        let (settings, start) = workload.map_or((Vec::new(), StartMode::Named), |wanted| (wanted.settings, wanted.start));
-        let conf = server_conf(topology, &settings).map_err(|error| ("ConfigNotRendered".to_owned(), error))?;
-        let open = topology.spec.pointer("/access/openDefaultUser").and_then(Value::as_bool) == Some(true);
-        let line = line(topology).map_err(|error| ("VersionUnknown".to_owned(), error))?;
-        let users_acl = accounts.users_acl(line, open).map_err(|error| (error.reason().to_owned(), error.to_string()))?;
-        let inputs = render::Inputs {
-            data: Texts { conf: &conf, users_acl: &users_acl },
-            sentinels: Texts { conf: "", users_acl: "" },
-            start,
-            ending: false,
-        };
+        let inputs = render::Inputs { data: data.texts(), sentinels: sentinels.texts(), start, ending: false };
         let sets = self.stateful_sets(kind);
         // Nothing has run yet: a template that can't run (an agent image that is gone, say) must not stay in force.
         let live = Live { stateful_set: &|name| sets.get(name).cloned(), roll_out: observed.ledger.formed == Some(false) };

@@ -13,8 +13,9 @@ use vko_wit::common::Pair;
 
 use super::Instance;
 use super::topology::Named;
+use crate::accounts::Accounts;
 use crate::object::{Kind, Object};
-use crate::render::{Topology, TopologyKind};
+use crate::render::{Texts, Topology, TopologyKind};
 use crate::world::{Credential, Target, World};
 
 /// A view older than this is too old to do anything dangerous on: a dead watch is found and replaced sooner.
@@ -65,18 +66,51 @@ pub(super) fn targets<'a>(
     pods.filter_map(target).collect()
 }
 
+/// What pods of servers of one role mount.
+#[derive(Default)]
+pub(super) struct Mounted {
+    conf: String,
+    users_acl: String,
+}
+
+impl Mounted {
+    /// As rendering takes it.
+    pub(super) fn texts(&self) -> Texts<'_> {
+        Texts { conf: &self.conf, users_acl: &self.users_acl }
+    }
+}
+
+/// Renders the configuration and the `user` lines; `settings` are what the policy says beyond the host's.
+///
+/// # Errors
+/// Reason and message for the condition.
+pub(super) fn mounted(
+    topology: &Topology,
+    role: ServerRole,
+    settings: &[Pair],
+    accounts: &Accounts,
+) -> Result<Mounted, (String, String)> {
+    let conf = conf(topology, role, settings).map_err(|error| ("ConfigNotRendered".to_owned(), error))?;
+    let line = line(topology).map_err(|error| ("VersionUnknown".to_owned(), error))?;
+    let users_acl = accounts.users_acl(role, line).map_err(|error| (error.reason().to_owned(), error.to_string()))?;
+    Ok(Mounted { conf, users_acl })
+}
+
 /// The servers' configuration without secrets.
 ///
 /// # Errors
 /// Names the setting or field that can't be used.
-pub(super) fn server_conf(topology: &Topology, settings: &[Pair]) -> Result<String, String> {
+fn conf(topology: &Topology, role: ServerRole, settings: &[Pair]) -> Result<String, String> {
+    let settings = settings.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect();
+    if role == ServerRole::Sentinel {
+        return vko_model::config::sentinel_conf(&settings).map_err(|error| error.to_string());
+    }
     let limit = topology
         .spec
         .pointer("/resources/limits/memory")
         .map(|limit| limit.as_str().map_or_else(|| limit.to_string(), str::to_owned));
-    let settings = settings.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect();
     let conf = ServerConf {
-        role: ServerRole::Replica,
+        role,
         line: line(topology)?,
         on_claim: topology.spec.get("storage").is_some_and(Value::is_object),
         memory_limit: limit.as_deref().and_then(crate::diff::quantity::units),
@@ -86,7 +120,7 @@ pub(super) fn server_conf(topology: &Topology, settings: &[Pair]) -> Result<Stri
 }
 
 /// The server line that the topology object names.
-pub(super) fn line(topology: &Topology) -> Result<Line, String> {
+fn line(topology: &Topology) -> Result<Line, String> {
     let text = topology.spec.get("version").and_then(Value::as_str).unwrap_or_default();
     text.parse::<Line>().map_err(|error| error.to_string())
 }

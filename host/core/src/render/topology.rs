@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use vko_api::names;
+use vko_model::accounts::ServerRole;
 
 use super::RenderError;
 use crate::object::Kind;
@@ -97,6 +98,21 @@ impl Topology {
         }
     }
 
+    /// What its data servers are there for; `None` if it has none.
+    pub fn data_role(&self) -> Option<ServerRole> {
+        match self.kind {
+            TopologyKind::Cluster => Some(ServerRole::Cluster),
+            TopologyKind::Failover if self.watched().is_some() => Some(ServerRole::Failover),
+            TopologyKind::Failover => Some(ServerRole::Replica),
+            TopologyKind::Sentinel => None,
+        }
+    }
+
+    /// What its servers are there for, Sentinels last.
+    pub fn roles(&self) -> Vec<ServerRole> {
+        self.data_role().into_iter().chain(self.own_sentinels().map(|_| ServerRole::Sentinel)).collect()
+    }
+
     /// The name by which Sentinels know the data set.
     pub fn monitor(&self) -> String {
         match self.referenced() {
@@ -133,18 +149,19 @@ mod tests {
     fn whose_sentinels_watch() {
         let own = json!({ "sentinel": { "replicas": 3 } });
         let elsewhere = json!({ "sentinel": { "sentinelReference": { "nodes": [] } } });
-        for (case, kind, spec, watched, own_sentinels, monitor) in [
-            ("replica", TopologyKind::Failover, json!({}), false, false, "mymaster"),
-            ("a null section", TopologyKind::Failover, json!({ "sentinel": null }), false, false, "mymaster"),
-            ("own", TopologyKind::Failover, own.clone(), true, true, "mymaster"),
-            ("referenced", TopologyKind::Failover, elsewhere, true, false, "shop.demo"),
-            ("a cluster", TopologyKind::Cluster, own, false, false, "mymaster"),
-            ("alone", TopologyKind::Sentinel, json!({}), false, true, "mymaster"),
+        use ServerRole::{Cluster, Failover, Replica, Sentinel};
+        for (case, kind, spec, watched, roles, monitor) in [
+            ("replica", TopologyKind::Failover, json!({}), false, vec![Replica], "mymaster"),
+            ("a null section", TopologyKind::Failover, json!({ "sentinel": null }), false, vec![Replica], "mymaster"),
+            ("own", TopologyKind::Failover, own.clone(), true, vec![Failover, Sentinel], "mymaster"),
+            ("referenced", TopologyKind::Failover, elsewhere, true, vec![Failover], "shop.demo"),
+            ("a cluster", TopologyKind::Cluster, own, false, vec![Cluster], "mymaster"),
+            ("alone", TopologyKind::Sentinel, json!({}), false, vec![Sentinel], "mymaster"),
         ] {
             let (namespace, name) = ("shop".into(), "demo".into());
             let topology = Topology { kind, namespace, name, uid: "u".into(), valkey_uid: "v".into(), spec };
-            let found = (topology.watched().is_some(), topology.own_sentinels().is_some(), topology.monitor());
-            assert_eq!(found, (watched, own_sentinels, monitor.to_owned()), "{case}");
+            let found = (topology.watched().is_some(), topology.roles(), topology.monitor());
+            assert_eq!(found, (watched, roles, monitor.to_owned()), "{case}");
         }
     }
 
