@@ -228,7 +228,8 @@ fn node(line: &str) -> Result<Node, &'static str> {
         id if is_id(id) => Some(id.to_owned()),
         _ => return Err("id of the primary"),
     };
-    (next("ping time")?, next("pong time")?);
+    next("ping time")?;
+    next("pong time")?;
     node.config_epoch = next("epoch")?.parse().map_err(|_| "epoch")?;
     node.linked = match next("link state")? {
         "connected" => true,
