@@ -286,6 +286,38 @@ pub fn valkey_status(
     status
 }
 
+/// The status of the Sentinel object beside a Failover, out of the Failover's.
+pub fn sentinel_status(report: &Value, generation: u64) -> Value {
+    let mut status = json!({ "observedGeneration": generation });
+    for key in ["phase", "message", "policy", "conditions"] {
+        if let Some(value) = report.get(key) {
+            status[key] = value.clone();
+        }
+    }
+    let nodes = report.get("nodes").and_then(Value::as_array).into_iter().flatten();
+    status["nodes"] = nodes.filter(|node| node["role"] == "Sentinel").cloned().collect();
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        condition["observedGeneration"] = json!(generation);
+    }
+    status
+}
+
+/// The status of an object that a person wrote and that is not served, with everything else that its status says.
+pub fn refused_status(object: &crate::object::Object, reason: &str, message: &str, now: UnixMs) -> Value {
+    let before = object.0.get("status").cloned().unwrap_or_else(|| json!({}));
+    let mut said = Said::default();
+    said.say(ConditionType::Ready, Truth::No, reason, message);
+    said.say(ConditionType::Stalled, Truth::Yes, reason, message);
+    let generation = i64::try_from(object.generation()).unwrap_or(i64::MAX);
+    let conditions = said.over(&before, generation, &time(now));
+    let mut status = before;
+    status["phase"] = json!("Failed");
+    status["message"] = json!(message);
+    status["observedGeneration"] = json!(generation);
+    status["conditions"] = json!(conditions);
+    status
+}
+
 fn truth_of(text: &str) -> Truth {
     match text {
         "True" => Truth::Yes,

@@ -7,6 +7,7 @@
 
 use serde_json::{Value, json};
 use vko_api::names;
+use vko_wit::common::Architecture;
 use vko_wit::observation::{Observed, Role};
 use vko_wit::planning::{Routing, Writer};
 
@@ -31,6 +32,10 @@ pub struct Change {
 
 /// What has to change, in the order in which it must: taking off before putting on.
 pub fn changes(observed: &Observed, pods: &[Object], routing: &Routing) -> Vec<Change> {
+    if observed.instance.architecture == Architecture::Cluster {
+        // Clients of a cluster find primaries by its slots; no Service selects by role.
+        return Vec::new();
+    }
     let mut changes: Vec<(bool, Change)> = Vec::new();
     for pod in pods.iter().filter(|pod| !pod.deleting() || pod.label(names::ROLE) == names::ROLE_PRIMARY) {
         let role = wanted_role(observed, pod, routing);

@@ -14,6 +14,8 @@ use vko_wit::planning::{Desired, Plan, Purpose, StartMode, Track};
 
 use super::Instance;
 use super::gather::{Mounted, mounted};
+use super::topology::Named;
+use super::view::beside;
 use crate::accounts::Accounts;
 use crate::execute::{desired, labels};
 use crate::guard::{Circumstances, View, members_allowed};
@@ -28,7 +30,7 @@ use crate::world::{ApiError, World};
 /// What one look has seen and made before it executes.
 pub(super) struct Seen<'a, W> {
     pub(super) site: &'a Arc<Site<W>>,
-    pub(super) kind: Kind,
+    pub(super) named: &'a Named,
     pub(super) topology: &'a Topology,
     pub(super) observed: &'a Arc<Observed>,
     pub(super) accounts: &'a Accounts,
@@ -39,8 +41,9 @@ pub(super) struct Seen<'a, W> {
 impl<W: World> Instance<W> {
     /// EXECUTE. Returns whether mounted files of running pods are still being refreshed.
     pub(super) async fn execute(&mut self, seen: &Seen<'_, W>, plan: &Plan, tracks: &[Track], host: &mut HostFacts) -> bool {
-        let Seen { site, kind, topology, observed, accounts, pods, person } = *seen;
+        let Seen { site, named, topology, observed, accounts, pods, person } = *seen;
         let (namespace, instance) = (&self.key.namespace, &self.key.name);
+        let kind = named.id.kind;
         if !self.shared.lease.is_leader() {
             return true;
         }
@@ -49,7 +52,8 @@ impl<W: World> Instance<W> {
             tracing::warn!(namespace, instance, %error, "labels not applied");
         }
         match self.rendered(kind, topology, observed, plan, accounts) {
-            Ok(objects) => {
+            Ok(mut objects) => {
+                objects.extend(beside(named));
                 let applied = desired::apply(&*self.shared.world, topology, &objects).await;
                 if let Some((id, error)) = applied.failed.first() {
                     host.problem = Some(("ObjectNotApplied".into(), format!("{id}: {error}")));

@@ -9,8 +9,7 @@
 //! # Assumptions
 //! The caches may be late. What is dangerous on a late view meets the guard ([`Circumstances`]) and, at the server, its expectations.
 
-use serde_json::{Value, json};
-use vko_api::names;
+use serde_json::Value;
 
 use super::act::Seen;
 use super::topology::{Named, is_foreign};
@@ -88,26 +87,7 @@ impl<W: World> Instance<W> {
         Ok(next)
     }
 
-    /// Sentinels that stand alone: the object is the person's and the topology object in one.
-    async fn look_at_sentinels(&mut self, valkey: Option<&Object>, sentinel: &Named) -> Result<Next, LookError> {
-        if let Some(valkey) = valkey.filter(|valkey| !valkey.deleting()) {
-            let message =
-                format!("the Sentinel {} stands alone and has this name; choose another one, or delete it", self.key.name);
-            self.report_valkey(valkey, None, Some(&Refused { reason: "TopologyForeign".into(), message })).await?;
-        }
-        if sentinel.object.deleting() {
-            return Ok(self.end(None, sentinel).await?);
-        }
-        if !sentinel.object.finalizers().any(|own| own == names::FINALIZER) {
-            let all: Vec<&str> = sentinel.object.finalizers().chain([names::FINALIZER]).collect();
-            let (uid, version) = (sentinel.object.uid(), sentinel.object.resource_version());
-            let patch = json!({"metadata": {"uid": uid, "resourceVersion": version, "finalizers": all}});
-            self.shared.world.merge(&sentinel.id, &patch).await?;
-        }
-        self.look_at(&sentinel.object, sentinel).await
-    }
-
-    async fn report_valkey(
+    pub(super) async fn report_valkey(
         &self,
         valkey: &Object,
         topology: Option<&Object>,
@@ -131,7 +111,7 @@ impl<W: World> Instance<W> {
     }
 
     /// Steps 3 to 7. `person` is what a person wrote: annotations are read there, and events regard it.
-    async fn look_at(&mut self, person: &Object, named: &Named) -> Result<Next, LookError> {
+    pub(super) async fn look_at(&mut self, person: &Object, named: &Named) -> Result<Next, LookError> {
         let topology = &named.object;
         let site = self.site(named).await?;
         let rendered = self.render_topology(named);
@@ -139,7 +119,7 @@ impl<W: World> Instance<W> {
         let accounts = Accounts::ensure(&*self.shared.world, &rendered).await;
         let mut host = HostFacts::default();
         match &accounts {
-            Ok(accounts) => self.follow(&site, named, &pods, accounts),
+            Ok(accounts) => host.problem = self.follow(&site, named, &pods, accounts),
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
         // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.
@@ -165,7 +145,7 @@ impl<W: World> Instance<W> {
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
             let seen = Seen {
                 site: &site,
-                kind: named.id.kind,
+                named,
                 topology: &rendered,
                 observed: &observed,
                 accounts,
@@ -179,6 +159,7 @@ impl<W: World> Instance<W> {
         let status = topology_status(&before, &decision, &host, &cut_off, topology.generation(), observed.now);
         self.note_finished(&site, &observed, decision.plan.as_ref()).await?;
         site.store.report(&status).await?;
+        self.report_sentinel(topology, &status).await?;
         Ok(Next::After(self.pace(&observed, &decision, unsettled, &host)))
     }
 }

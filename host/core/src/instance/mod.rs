@@ -9,12 +9,12 @@
 //!
 //! # Flow of a look
 //! 1. Whose instance it is ([`topology`]); ending, if something is being deleted ([`ending`]).
-//! 2. Valkey → topology object ([`translation`]).
+//! 2. Valkey → topology object ([`translation`]); or, of Sentinels that stand alone, what their object leaves out ([`standing`]).
 //! 3. Accounts and probes ([`setup`]).
 //! 4. OBSERVE, and what the ledger learns from it ([`learn`]).
 //! 5. PLAN and GUARD ([`decide`], [`crate::governor`]).
 //! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks ([`act`]).
-//! 7. REPORT: the topology object, then the Valkey ([`finish`], [`crate::report`]).
+//! 7. REPORT: the topology object, a Sentinel beside it ([`view`]), then the Valkey ([`finish`], [`crate::report`]).
 
 mod act;
 mod decide;
@@ -24,11 +24,13 @@ mod gather;
 mod learn;
 mod look;
 mod setup;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod told;
 mod topology;
 mod translation;
+mod view;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};

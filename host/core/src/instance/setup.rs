@@ -19,10 +19,11 @@ use crate::ledger::Ledger;
 use crate::object::{Kind, Object, ObjectId};
 use crate::observe::{monitor_name, referenced};
 use crate::probe::{Asked, Subject};
+use crate::secret::Secret;
 use crate::site::Site;
 use crate::store::Store;
 use crate::workloads;
-use crate::world::{ApiError, Target, World};
+use crate::world::{ApiError, Credential, Target, World};
 
 impl<W: World> Instance<W> {
     /// The shared parts, made anew for a new topology object.
@@ -72,8 +73,15 @@ impl<W: World> Instance<W> {
         Ok(world.get(&id).await?.is_none())
     }
 
-    /// Probes of exactly the servers and Sentinels that there are now.
-    pub(super) fn follow(&mut self, site: &Site<W>, topology: &Named, pods: &[Object], accounts: &Accounts) {
+    /// Probes of exactly the servers and Sentinels that there are now. Returns why Sentinels elsewhere can't be asked, if they can't: reason and
+    /// message.
+    pub(super) fn follow(
+        &mut self,
+        site: &Site<W>,
+        topology: &Named,
+        pods: &[Object],
+        accounts: &Accounts,
+    ) -> Option<(String, String)> {
         let spec = topology.object.0.get("spec").unwrap_or(&Value::Null);
         let monitor = monitor_name(&self.key.namespace, &self.key.name, spec);
         let (kind, name) = (topology.id.kind, self.key.name.as_str());
@@ -86,9 +94,15 @@ impl<W: World> Instance<W> {
         };
         let data = targets(of(Purpose::Data), names::PORT, &accounts.operator());
         let mut sentinels = targets(of(Purpose::Sentinel), names::SENTINEL_PORT, &accounts.operator());
-        sentinels.extend(referenced(spec).into_iter().map(|other| {
-            let target = Target { pod: other.key.clone(), ip: other.ip, port: other.port, credential: accounts.operator() };
-            (other.key, (format!("Sentinel {}", other.ip), target))
+        let (elsewhere, problem) = match accounts.elsewhere() {
+            // Whoever asks for no password lets the default user in with any.
+            Ok(credential) => (credential.or_else(|| Some(nobody())), None),
+            Err(error) => (None, Some((error.reason().to_owned(), error.to_string()))),
+        };
+        sentinels.extend(referenced(spec).into_iter().filter_map(|other| {
+            let credential = elsewhere.clone()?;
+            let target = Target { pod: other.key.clone(), ip: other.ip, port: other.port, credential };
+            Some((other.key, (format!("Sentinel {}", other.ip), target)))
         }));
         let asked = if kind == Kind::Cluster { Asked::Cluster } else { Asked::Data };
         let subject =
@@ -102,5 +116,11 @@ impl<W: World> Instance<W> {
         });
         site.set_sentinels(by_id.collect());
         site.set_targets(data);
+        site.set_credentials(accounts.credentials());
+        problem
     }
+}
+
+fn nobody() -> Credential {
+    Credential { user: names::account::DEFAULT.into(), password: Secret::default() }
 }

@@ -113,7 +113,7 @@ impl<W: World> Instance<W> {
 const IMAGE_FIELDS: [&str; 4] = ["version", "image", "imagePullPolicy", "imagePullSecrets"];
 
 /// Keeps image and pull settings of the version in force. An annotation that was damaged is as good as none.
-fn keep_image(spec: &mut Value, live: Option<&Object>) {
+pub(super) fn keep_image(spec: &mut Value, live: Option<&Object>) {
     let authorised = live.and_then(|live| serde_json::from_str::<Value>(live.annotation(names::IMAGE)).ok());
     let Some(authorised) = authorised.filter(|kept| kept["version"] == spec["version"] && kept["image"].is_string()) else {
         return;
@@ -127,7 +127,7 @@ fn keep_image(spec: &mut Value, live: Option<&Object>) {
     }
 }
 
-fn image_annotation(spec: &Value) -> String {
+pub(super) fn image_annotation(spec: &Value) -> String {
     let fields = IMAGE_FIELDS.iter().filter_map(|field| Some(((*field).to_owned(), spec.get(*field)?.clone())));
     Value::Object(fields.collect()).to_string()
 }

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use vko_api::names::account;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::{Info, Role};
 use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
@@ -39,6 +40,8 @@ pub(super) struct Prober<W> {
 
 impl<W: World> Prober<W> {
     pub(super) fn new(world: Arc<W>, subject: Subject, cut_sessions: bool) -> Self {
+        // Other operators log in to Sentinels that several share under the same name: their sessions are theirs.
+        let cut_sessions = cut_sessions && subject.target.credential.user == account::OPERATOR;
         Self { world, subject, cut_sessions, cluster: None, sentinel: None }
     }
 

@@ -5,7 +5,7 @@ use vko_api::conditions::ConditionType;
 use vko_wit::common::Architecture;
 use vko_wit::planning::{Blocked, Condition, Phase, Truth};
 
-use super::{HostFacts, topology_status, valkey_status};
+use super::{HostFacts, refused_status, sentinel_status, topology_status, valkey_status};
 use crate::governor::Decision;
 use crate::guard::testing::mk_plan;
 use crate::guard::{Guarded, Refusal};
@@ -242,4 +242,31 @@ fn every_condition_type_of_a_policy_is_shown() {
     for kind in ConditionType::ALL.iter().filter(|kind| !own.contains(&kind.as_str())) {
         assert_eq!(condition(&status, kind.as_str()), "Unknown Because");
     }
+}
+
+#[test]
+fn the_sentinel_beside_a_failover_shows_its_sentinels() {
+    let report = json!({
+        "phase": "Ready",
+        "observedGeneration": 7,
+        "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 7}],
+        "nodes": [{"role": "master", "podName": "rfr-x-0"}, {"role": "Sentinel", "podName": "rfs-x-0"}],
+        "monitor": {"policy": "sentinel"},
+    });
+    let status = sentinel_status(&report, 2);
+    assert_eq!((&status["phase"], &status["observedGeneration"]), (&json!("Ready"), &json!(2)));
+    assert_eq!(status["nodes"], json!([{"role": "Sentinel", "podName": "rfs-x-0"}]));
+    assert_eq!(status["conditions"][0]["observedGeneration"], 2);
+    assert_eq!(status.get("monitor"), None, "what is about the data set is shown there");
+}
+
+#[test]
+fn what_is_not_served_says_why_and_keeps_the_rest() {
+    let object = crate::object::Object::new(json!({"metadata": {"generation": 3}, "status": {"ledger": {"formed": false}}}));
+    let status = refused_status(&object, "NameTaken", "choose another name", NOW);
+    let ready = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap().clone();
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("NameTaken")));
+    assert_eq!((&status["phase"], &status["ledger"]), (&json!("Failed"), &json!({"formed": false})));
+    let again = crate::object::Object::new(json!({"metadata": {"generation": 3}, "status": status}));
+    assert_eq!(refused_status(&again, "NameTaken", "choose another name", NOW + 60_000), status, "said once, written once");
 }

@@ -682,7 +682,6 @@ impl From<wire::valkey::policy::planning::Writer> for vko_wit::valkey::policy::p
         match v {
             wire::valkey::policy::planning::Writer::None => Self::None,
             wire::valkey::policy::planning::Writer::Pod(x) => Self::Pod(x),
-            wire::valkey::policy::planning::Writer::BySentinel(x) => Self::BySentinel(x),
         }
     }
 }
