@@ -143,15 +143,7 @@ impl<W: World> Instance<W> {
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
-            let seen = Seen {
-                site: &site,
-                named,
-                topology: &rendered,
-                observed: &observed,
-                accounts,
-                pods: &pods,
-                person,
-            };
+            let seen = Seen { site: &site, named, topology: &rendered, observed: &observed, accounts, pods: &pods, person };
             unsettled = self.execute(&seen, plan, &decision.guarded.tracks, &mut host).await;
         }
         host.policy_problem = self.policy_problem();

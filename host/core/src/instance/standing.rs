@@ -19,7 +19,8 @@ use crate::world::{ApiError, World};
 impl<W: World> Instance<W> {
     pub(super) async fn look_at_sentinels(&mut self, valkey: Option<&Object>, sentinel: &Named) -> Result<Next, LookError> {
         if let Some(valkey) = valkey.filter(|valkey| !valkey.deleting()) {
-            let message = format!("the Sentinel {} stands alone and has this name; choose another one, or delete it", self.key.name);
+            let message =
+                format!("the Sentinel {} stands alone and has this name; choose another one, or delete it", self.key.name);
             self.report_valkey(valkey, None, Some(&Refused { reason: "TopologyForeign".into(), message })).await?;
         }
         if sentinel.object.deleting() {

@@ -1,5 +1,7 @@
 //! Looks, from a Valkey that was just written to one that is gone.
 
+mod kinds;
+
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};

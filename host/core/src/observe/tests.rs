@@ -184,12 +184,7 @@ fn what_servers_say_of_themselves_and_of_each_other() {
 fn how_a_server_is_reached() {
     let at = Duration::from_secs(90);
     let table = [
-        (
-            "silent, with its last word",
-            vec![Ok(Info::parse(PRIMARY)), Err(ServerError::Silent(at))],
-            Reach::Silent(10_000),
-            true,
-        ),
+        ("silent, with its last word", vec![Ok(Info::parse(PRIMARY)), Err(ServerError::Silent(at))], Reach::Silent(10_000), true),
         ("connection refused", vec![Err(ServerError::Lost("refused".into()))], Reach::Silent(10_000), false),
         ("loading, and says so", vec![Err(ServerError::Loading)], Reach::Loading(None), false),
         ("loading, by its own INFO", vec![Ok(loading())], Reach::Loading(Some(40)), true),
