@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn the_ledger_follows_an_election_that_is_agreed_on() {
-        type Change = fn(&mut Cluster);
-        let cases: [(&str, Change, &[(&str, u32)]); 5] = [
+        type Case = (&'static str, fn(&mut Cluster), &'static [(&'static str, u32)]);
+        let cases: [Case; 5] = [
             ("another member has role and slots", |c| c.switch(1), &[("drc-x-1", 1)]),
             ("it has the role, the others don't agree yet", |c| c.facts(1, 1).role = Role::Primary, &[]),
             (

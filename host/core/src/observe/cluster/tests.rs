@@ -94,7 +94,8 @@ fn whoever_knows_only_itself_differs_by_all_others() {
 #[test]
 fn addresses_are_no_identity() {
     // After a restart of all, each server is listed without an address, or under a former one; node 0's is node 1's now.
-    let cases: [(&str, fn(u32, String) -> Option<String>); 2] = [
+    type Says = fn(u32, String) -> Option<String>;
+    let cases: [(&str, Says); 2] = [
         ("no address", |of, text| {
             let gone = |text: String, node| edit(&text, node, &format!("{}:6379@16379 ", node_ip(node)), ":0@0 noaddr,");
             Some((0..6).filter(|node| *node != of).fold(text, gone))
