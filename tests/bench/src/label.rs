@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run() -> Result {
     operator::install()?;
-    operator::set_probe_interval(Some("3600s"))?;
+    operator::set_probe_interval(Some(3_600_000))?;
     let measured = space::with("bench-label", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted::failover(2, 3))?;
         let mut times = Series::default();

@@ -74,8 +74,9 @@ fn rolled_out() -> Result {
 ///
 /// # Errors
 /// The roll-out fails.
-pub fn set_probe_interval(interval: Option<&str>) -> Result {
-    let setting = interval.map_or_else(|| "VKO_PROBE_INTERVAL-".to_owned(), |text| format!("VKO_PROBE_INTERVAL={text}"));
+pub fn set_probe_interval(milliseconds: Option<u64>) -> Result {
+    let name = "PROBE_INTERVAL_MS";
+    let setting = milliseconds.map_or_else(|| format!("{name}-"), |interval| format!("{name}={interval}"));
     kubectl::run(&["set", "env", &format!("deployment/{NAME}"), "--namespace", NAME, &setting])?;
     rolled_out()
 }

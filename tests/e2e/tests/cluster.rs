@@ -125,8 +125,8 @@ fn three_by_two(version: &'static str) -> Wanted {
 }
 
 fn replica_of(instance: &Instance, primary: &Pod) -> Result<Pod> {
-    let mates = instance.servers()?.into_iter().filter(|pod| pod.workload == primary.workload && pod.uid != primary.uid);
-    Ok(mates.last().expect("a shard of two"))
+    let mut mates = instance.servers()?.into_iter().filter(|pod| pod.workload == primary.workload && pod.uid != primary.uid);
+    Ok(mates.next().expect("a shard of two"))
 }
 
 #[test]

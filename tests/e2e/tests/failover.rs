@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use serde_json::{Value, json};
 use vko_e2e::instance::{Arch, Instance, MONITOR, Pod, Wanted, condition};
 use vko_e2e::server::Login;
@@ -65,7 +66,9 @@ fn at_sentinel(instance: &Instance, pod: &Pod) -> Result<Login> {
 }
 
 fn master(instance: &Instance, sentinel: &Pod, monitor: &str) -> Result<std::collections::BTreeMap<String, String>> {
-    at_sentinel(instance, sentinel)?.ask(&["SENTINEL", "MASTER", monitor])
+    let all: Vec<std::collections::BTreeMap<String, String>> = at_sentinel(instance, sentinel)?.ask(&["SENTINEL", "MASTERS"])?;
+    let found = all.into_iter().find(|facts| facts.get("name").map(String::as_str) == Some(monitor));
+    found.with_context(|| format!("{} has no monitor {monitor}", sentinel.name))
 }
 
 fn the_sentinels_agree(instance: &Instance, monitor: &str, members: u32, sentinels: u32) -> Result {
@@ -309,7 +312,7 @@ fn the_operator_is_down_meanwhile() -> Result {
 #[test]
 fn the_role_label_follows_a_switch_by_its_event() -> Result {
     operator::install()?;
-    operator::set_probe_interval(Some("3600s"))?;
+    operator::set_probe_interval(Some(3_600_000))?;
     let tested = space::with("failover-label", |namespace| {
         let instance = Instance::create(namespace, "x", &of("9.1", 2, 3))?;
         let primary = instance.primary()?;
