@@ -56,7 +56,8 @@ fn join<'a>(view: &View<'a>, primary: &Node<'a>, owner: &'a Peer, node: &Node<'a
             Some(Block::new(&node.member.name, Cause::KeysWithoutSlots, message, remedy))
         }
         Standing::Replica(facts, link) if view.replicates(node) == owner.id => {
-            if stuck(link, facts, primary) {
+            // Before it has found its primary on the bus it would only be sent to the old address again.
+            if stuck(link, facts, primary) && view.reaches(node, &owner.id) {
                 let reason = format!("the link of {} points at an address that its primary left", node.member.name);
                 steps.add(node, replicate(node, primary, owner, reason));
             }

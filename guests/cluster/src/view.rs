@@ -123,6 +123,12 @@ impl<'a> View<'a> {
         complete(says).then(|| self.peers.get(id).is_some_and(|p| !p.handshake))
     }
 
+    /// Whether a server has a link to the node with that id, by its own word, and where that was cut off by what most say.
+    pub fn reaches(&self, node: &Node<'_>, id: &str) -> bool {
+        let own = node.says.and_then(|says| says.differs.iter().find(|b| b.id == id));
+        own.map_or_else(|| self.peers.get(id).is_some_and(|p| p.linked_by > 1), |belief| belief.linked)
+    }
+
     /// Slots that a node owns by its own word, and where it gives none by the agreed one.
     pub fn claims(&self, node: &Node<'a>) -> &'a [SlotRange] {
         if let Some(own) = node.says.and_then(|s| own_belief(s)) {

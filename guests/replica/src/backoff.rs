@@ -1,13 +1,15 @@
 //! Backing off without a memory: what became of recent steps is in the observation.
 
 use vko_sdk::lookup::{misses_in_a_row, operation_name, recent};
-use vko_sdk::observation::Observed;
+use vko_sdk::observation::{Observed, OutcomeKind};
 use vko_sdk::planning::Track;
 
 use crate::decision::{Block, Decision, sooner};
 
 /// Longest wait (ms) between two tries of the same step.
 pub const WAIT_MAX_MS: u64 = 30_000;
+/// How long (ms) after a step was done its effect is in the observation at the latest: the host asks its servers at once.
+pub const SEEN_MS: u64 = 250;
 
 /// Takes out what the host can't do and what failed lately. `lacks`: the cause of what waits for another host.
 pub fn settle<C: Clone>(observed: &Observed, mut decision: Decision<C>, lacks: C) -> Decision<C> {
@@ -42,18 +44,37 @@ pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
     (free, soonest)
 }
 
-/// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row.
+/// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row. A step that was
+/// done and is wanted again all the same waits, too: first until its effect can have been seen, then as if it had missed. Without this a
+/// step that succeeds and changes nothing is asked for at every look.
 pub fn wait_ms(observed: &Observed, operation: &str, subject: &str) -> u64 {
-    let misses = misses_in_a_row(observed, operation, subject);
-    let Some(newest) = recent(observed, operation, subject).filter(|_| misses > 0) else { return 0 };
-    let doublings = u32::try_from(misses - 1).unwrap_or(u32::MAX).min(5);
-    (1_000_u64 << doublings).min(WAIT_MAX_MS).saturating_sub(newest.age)
+    let Some(newest) = recent(observed, operation, subject) else { return 0 };
+    let (row, first) = match misses_in_a_row(observed, operation, subject) {
+        0 => (successes_in_a_row(observed, operation, subject), SEEN_MS),
+        misses => (misses, 1_000),
+    };
+    let wait = match u32::try_from(row).unwrap_or(u32::MAX) {
+        0 => 0,
+        1 => first,
+        row => 1_000_u64 << (row - 1).min(5),
+    };
+    wait.min(WAIT_MAX_MS).saturating_sub(newest.age)
+}
+
+/// How often, counted from the newest, that was done: each at most so long after the one before that it can have been a repetition.
+fn successes_in_a_row(observed: &Observed, operation: &str, subject: &str) -> usize {
+    let outcomes = observed.recent.iter().filter(|outcome| outcome.operation == operation && outcome.subject == subject);
+    let mut before = 0;
+    let repeated = outcomes.take_while(|outcome| {
+        let close = outcome.age.saturating_sub(before) <= WAIT_MAX_MS + 1_000;
+        before = outcome.age;
+        close && outcome.outcome == OutcomeKind::Done
+    });
+    repeated.count()
 }
 
 #[cfg(test)]
 mod tests {
-    use vko_sdk::observation::OutcomeKind;
-
     use super::*;
     use crate::testing::{Scene, mk_outcome};
 
@@ -64,7 +85,12 @@ mod tests {
         let other = |age| mk_outcome("follow", "b", OutcomeKind::Failed("x".into()), age);
         let table = [
             ("nothing happened", vec![], 0),
-            ("the last one went well", vec![done(10), failed(20)], 0),
+            ("the last one went well, just now", vec![done(10), failed(20)], 240),
+            ("the last one went well", vec![done(250), failed(300)], 0),
+            ("done twice, and wanted again", vec![done(0), done(400)], 2_000),
+            ("done four times, and wanted again", vec![done(1_000), done(5_000), done(7_000), done(7_400)], 7_000),
+            ("done twice, long apart", vec![done(250), done(60_000)], 0),
+            ("done again and again", vec![done(5_000); 40], 25_000),
             ("one miss just now", vec![failed(0)], 1_000),
             ("one miss, half the wait is over", vec![failed(400)], 600),
             ("one miss, long ago", vec![failed(1_000)], 0),

@@ -59,7 +59,8 @@ pub struct View {
     pub me: String,
     /// Its slots that are on their way.
     pub open: Vec<OpenSlot>,
-    /// Nodes that it has no link to, sorted.
+    /// Nodes that it has no link to, sorted. A link that brings no answers is none: towards an address that nobody has any more a server
+    /// says `connected` for as long as it tries, and suspects the node meanwhile.
     pub unlinked: Vec<String>,
     /// Nodes that it suspects, sorted.
     pub suspects: Vec<String>,
@@ -75,7 +76,7 @@ impl View {
         let view = Self {
             me: me.id.clone(),
             open: me.open.clone(),
-            unlinked: ids(|node| !node.linked && !node.myself),
+            unlinked: ids(|node| !node.myself && (!node.linked || node.suspected || node.failed)),
             suspects: ids(|node| node.suspected),
             beliefs: Arc::new(Beliefs::new(answer.nodes.iter().map(belief).collect())),
         };
