@@ -1,15 +1,15 @@
-//! The ways in which applications reach an instance: at a Service, through Sentinels, as a client that knows clusters. The latter two by a client
-//! library that people use, so that what it makes of our answers is tested too.
+//! The ways in which applications reach an instance: at a Service, through Sentinels, as a client that knows clusters. The latter by a
+//! client library that people use, so that what it makes of our answers is tested too.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use redis::cluster::{ClusterClientBuilder, ClusterConnection};
-use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    Cmd, Connection, ConnectionAddr, ConnectionLike, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, RedisResult,
+    Cmd, Connection, ConnectionAddr, ConnectionLike, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo,
+    RedisError, RedisResult,
 };
 
-use crate::server::{Login, PATIENCE};
+use crate::server::{Login, PATIENCE, info_field};
 
 /// Where an application enters.
 #[derive(Debug, Clone)]
@@ -76,15 +76,35 @@ impl Session {
     }
 }
 
+/// As the Sentinel documentation tells clients to: the first Sentinel that knows an address is believed, and the server there must say itself that
+/// it is the primary. Not by the library's own Sentinel client: that one dials without a deadline, and an address that a pod has left answers
+/// nothing for minutes.
 fn by_sentinels(sentinels: &[SocketAddr], monitor: &str, password: &str) -> RedisResult<Connection> {
-    let addresses = sentinels.iter().map(|at| ConnectionAddr::Tcp(at.ip().to_string(), at.port()));
-    let mut client = SentinelClientBuilder::new(addresses, monitor, SentinelServerType::Master)?
-        .set_client_to_redis_password(password)
-        .build()?;
-    let connection = client.get_client()?.get_connection_with_timeout(PATIENCE)?;
-    connection.set_read_timeout(Some(PATIENCE))?;
-    connection.set_write_timeout(Some(PATIENCE))?;
-    Ok(connection)
+    let mut last = RedisError::from((ErrorKind::Io, "no Sentinel is known"));
+    for address in sentinels {
+        match by_sentinel(*address, monitor, password) {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn by_sentinel(sentinel: SocketAddr, monitor: &str, password: &str) -> RedisResult<Connection> {
+    let nobody = Login { address: sentinel, user: String::new(), password: String::new() };
+    let mut asked = nobody.connect()?;
+    let told: Option<(String, u16)> = redis::cmd("SENTINEL").arg("get-master-addr-by-name").arg(monitor).query(&mut asked)?;
+    let unknown = || RedisError::from((ErrorKind::Io, "the Sentinel knows no address of the data set"));
+    let (host, port) = told.ok_or_else(unknown)?;
+    let ip: IpAddr = host.parse().map_err(|_| unknown())?;
+    let primary = Login { address: SocketAddr::new(ip, port), user: String::new(), password: password.to_owned() };
+    let mut connection = primary.connect()?;
+    let info: String = redis::cmd("INFO").arg("replication").query(&mut connection)?;
+    if info_field(&info, "role") == Some("master") {
+        Ok(connection)
+    } else {
+        Err((ErrorKind::Io, "the Sentinel names a server that is no primary").into())
+    }
 }
 
 fn by_cluster(seeds: &[SocketAddr], password: &str) -> RedisResult<ClusterConnection> {
