@@ -103,8 +103,7 @@ fn node(fields: &mut Map<String, Value>) {
 
 /// Keeps our entries where the core compares by them, without their time, which says when and not what.
 fn managed_fields(kind: Kind, fields: &mut Map<String, Value>) {
-    let applied =
-        matches!(kind, Kind::StatefulSet | Kind::Service | Kind::ConfigMap | Kind::Secret | Kind::PodDisruptionBudget);
+    let applied = matches!(kind, Kind::StatefulSet | Kind::Service | Kind::ConfigMap | Kind::Secret | Kind::PodDisruptionBudget);
     let compared = applied || kind.is_topology();
     within(fields, "metadata", |metadata| {
         if !compared {
