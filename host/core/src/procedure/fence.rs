@@ -59,18 +59,6 @@ fn setting(min_replicas: u32) -> Command {
     ])
 }
 
-/// The fence's height as the server has it now; `None` if it doesn't say.
-///
-/// # Errors
-/// The server's.
-pub(super) async fn height<W: World>(site: &Site<W>, pod: &str) -> Result<Option<u32>, ExecuteError> {
-    let name = "min-replicas-to-write";
-    match site.send(pod, Command::ConfigGet(vec![name.into()])).await? {
-        Reply::Pairs(pairs) => Ok(pairs.get(name).and_then(|height| height.parse().ok())),
-        _ => Ok(None),
-    }
-}
-
 async fn read_back<W: World>(site: &Site<W>, pod: &str, name: &str, min_replicas: u32) -> Result<(), ExecuteError> {
     let names = vec!["min-replicas-to-write".to_owned(), "min-replicas-max-lag".to_owned()];
     let wanted = [
