@@ -20,7 +20,7 @@ const SIDE_BY_SIDE: usize = 6;
 const KEYS: usize = 500;
 
 /// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
-const FEW: u64 = 6;
+const FEW: u64 = 3;
 
 /// Crash points among so many effects: a few, evenly spread, in the quick tier, all of them otherwise. The first and the last are always among them.
 fn points(effects: u64) -> Result<Vec<u64>> {

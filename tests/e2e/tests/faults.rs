@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use vko_e2e::instance::{Arch, Wanted, condition};
 use vko_e2e::losses::{Bound, bound};
+use vko_e2e::settings::Tier;
 use vko_e2e::strike::{SOME, delete_pod, delete_pods, kill_server, under_writes};
 use vko_e2e::{Result, bed, observe, operator, settings, skipped};
 
@@ -80,6 +81,9 @@ fn the_primarys_node_is_cut_off_with_the_operator_elsewhere() -> Result {
 
 #[test]
 fn the_primarys_node_is_cut_off_with_the_operator_on_it() -> Result {
+    if settings::tier()? == Tier::Quick {
+        return skipped("full tier only");
+    }
     partition("partition-primary", true)
 }
 
@@ -116,6 +120,9 @@ fn the_old_primary_stopped_in_time(fault: &str, told: vko_e2e::inside::Told, cut
 
 #[test]
 fn a_replicas_node_is_cut_off() -> Result {
+    if settings::tier()? == Tier::Quick {
+        return skipped("full tier only");
+    }
     if !bed::is_here() {
         return skipped("cuts a node off");
     }
@@ -151,6 +158,9 @@ fn all_servers_die_at_once_and_read_their_files_again() -> Result {
 
 #[test]
 fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
+    if settings::tier()? == Tier::Quick {
+        return skipped("full tier only");
+    }
     operator::install()?;
     under_writes("all-pods-deleted", &three("9.1"), |instance, _, _| {
         delete_pods(&instance.namespace, &instance.pods()?, 1)?;
@@ -161,6 +171,9 @@ fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
 
 #[test]
 fn the_operator_is_down_meanwhile() -> Result {
+    if settings::tier()? == Tier::Quick {
+        return skipped("full tier only");
+    }
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
