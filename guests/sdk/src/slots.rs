@@ -1,79 +1,41 @@
-//! Sets of slots as ranges. A slot is 0..=16383; ranges are inclusive at both ends.
+//! Slots as the boundary's ranges, reckoned with by the sets that the host uses too. A slot is 0..=16383; ranges are inclusive at both
+//! ends. Ranges that a policy is given may overlap or come in any order; those that these functions give are sorted, with a gap between
+//! each two.
 
-use std::collections::BTreeSet;
+use vko_model::slots::{Range, SlotSet};
 
 use crate::common::SlotRange;
 
 /// How many slots there are.
-pub const COUNT: u16 = 16_384;
+pub const COUNT: u16 = vko_model::slots::SLOTS;
 
-/// The slots of these ranges, each once. A range that ends before it starts holds none; what lies beyond the last slot is left out.
-pub fn set(ranges: &[SlotRange]) -> BTreeSet<u16> {
-    ranges.iter().flat_map(|range| range.first..=range.last.min(COUNT - 1)).collect()
+/// A range that ends before it starts holds no slot; what lies beyond the last slot is left out.
+fn set(ranges: &[SlotRange]) -> SlotSet {
+    ranges.iter().filter_map(|range| Range::new(range.first, range.last.min(COUNT - 1))).collect()
 }
 
-/// The fewest ranges that hold exactly these slots, in order.
-pub fn ranges(slots: impl IntoIterator<Item = u16>) -> Vec<SlotRange> {
-    let sorted: BTreeSet<u16> = slots.into_iter().filter(|slot| *slot < COUNT).collect();
-    let mut ranges: Vec<SlotRange> = Vec::new();
-    for slot in sorted {
-        match ranges.last_mut() {
-            Some(range) if range.last + 1 == slot => range.last = slot,
-            _ => ranges.push(SlotRange { first: slot, last: slot }),
-        }
-    }
-    ranges
-}
-
-/// Whether one of the ranges holds the slot.
-pub fn contains(ranges: &[SlotRange], slot: u16) -> bool {
-    ranges.iter().any(|range| (range.first..=range.last).contains(&slot))
+fn ranges(set: &SlotSet) -> Vec<SlotRange> {
+    set.ranges().iter().map(|range| SlotRange { first: range.first(), last: range.last() }).collect()
 }
 
 /// Sorted, without overlaps, neighbours joined. What ends before it starts or lies beyond the last slot is left out.
-pub fn normal(ranges: &[SlotRange]) -> Vec<SlotRange> {
-    let bound = |r: &SlotRange| SlotRange { first: r.first, last: r.last.min(COUNT - 1) };
-    let mut sorted: Vec<SlotRange> = ranges.iter().map(bound).filter(|r| r.first <= r.last).collect();
-    sorted.sort_unstable_by_key(|r| (r.first, r.last));
-    let mut joined: Vec<SlotRange> = Vec::new();
-    for range in sorted {
-        match joined.last_mut() {
-            Some(last) if range.first <= last.last.saturating_add(1) => last.last = last.last.max(range.last),
-            _ => joined.push(range),
-        }
-    }
-    joined
+pub fn normal(slots: &[SlotRange]) -> Vec<SlotRange> {
+    ranges(&set(slots))
 }
 
 /// How many slots the ranges hold, each counted once.
-pub fn count(ranges: &[SlotRange]) -> u32 {
-    normal(ranges).iter().map(|r| u32::from(r.last - r.first) + 1).sum()
+pub fn count(slots: &[SlotRange]) -> u32 {
+    u32::from(set(slots).count())
 }
 
 /// The slots of the first that the second lacks.
-pub fn minus(ranges: &[SlotRange], taken: &[SlotRange]) -> Vec<SlotRange> {
-    let taken = normal(taken);
-    let mut left = Vec::new();
-    for range in normal(ranges) {
-        let mut first = u32::from(range.first);
-        for cut in taken.iter().filter(|t| t.last >= range.first && t.first <= range.last) {
-            left.extend(piece(first, u32::from(cut.first)));
-            first = u32::from(cut.last) + 1;
-        }
-        left.extend(piece(first, u32::from(range.last) + 1));
-    }
-    left
-}
-
-/// The slots from `first` up to, not including, `end`.
-fn piece(first: u32, end: u32) -> Option<SlotRange> {
-    let last = end.checked_sub(1).filter(|last| *last >= first)?;
-    Some(SlotRange { first: u16::try_from(first).ok()?, last: u16::try_from(last).ok()? })
+pub fn minus(slots: &[SlotRange], taken: &[SlotRange]) -> Vec<SlotRange> {
+    ranges(&set(slots).difference(&set(taken)))
 }
 
 /// The slots that both hold.
 pub fn common(a: &[SlotRange], b: &[SlotRange]) -> Vec<SlotRange> {
-    minus(a, &minus(a, b))
+    ranges(&set(a).intersection(&set(b)))
 }
 
 /// The share of one of `parts` when all slots are split evenly; the first ones get the rest. Empty for a part that there isn't.
@@ -83,7 +45,10 @@ pub fn share(part: u32, parts: u32) -> Vec<SlotRange> {
     }
     let (each, rest) = (u32::from(COUNT) / parts, u32::from(COUNT) % parts);
     let first = part * each + part.min(rest);
-    piece(first, first + each + u32::from(part < rest)).into_iter().collect()
+    let end = first + each + u32::from(part < rest);
+    let bounds = u16::try_from(first).ok().zip(end.checked_sub(1).and_then(|last| u16::try_from(last).ok()));
+    let range = bounds.and_then(|(first, last)| Range::new(first, last));
+    range.map(|range| SlotRange { first: range.first(), last: range.last() }).into_iter().collect()
 }
 
 /// The text `0-5460,6000` of ranges; empty for none.
@@ -94,13 +59,7 @@ pub fn text(ranges: &[SlotRange]) -> String {
 
 /// Ranges out of such a text. Nothing if a part of it is no slot or range.
 pub fn parse(text: &str) -> Option<Vec<SlotRange>> {
-    let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
-    let each = parts.map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.trim().parse::<u16>().ok()?, last.trim().parse::<u16>().ok()?);
-        (first <= last && last < COUNT).then_some(SlotRange { first, last })
-    });
-    each.collect::<Option<Vec<_>>>().map(|ranges| normal(&ranges))
+    text.parse().ok().map(|set| ranges(&set))
 }
 
 #[cfg(test)]
@@ -113,32 +72,18 @@ mod tests {
 
     #[test]
     fn ranges_are_fewest_sorted_and_within_bounds() {
-        let cases: [(&str, &[u16], &[SlotRange]); 6] = [
-            ("none", &[], &[]),
-            ("one", &[5], &[r(5, 5)]),
-            ("neighbours in any order", &[3, 1, 2], &[r(1, 3)]),
-            ("a gap", &[1, 3], &[r(1, 1), r(3, 3)]),
-            ("twice the same", &[7, 7], &[r(7, 7)]),
-            ("the last slot, and beyond it", &[16_383, 16_384, u16::MAX], &[r(16_383, 16_383)]),
+        let cases: [(&str, &[SlotRange], &[SlotRange], u32); 7] = [
+            ("none", &[], &[], 0),
+            ("one", &[r(5, 5)], &[r(5, 5)], 1),
+            ("neighbours in any order", &[r(3, 3), r(1, 2)], &[r(1, 3)], 3),
+            ("a gap", &[r(1, 1), r(3, 3)], &[r(1, 1), r(3, 3)], 2),
+            ("overlapping", &[r(4, 6), r(1, 4)], &[r(1, 6)], 6),
+            ("ends before it starts", &[r(9, 8)], &[], 0),
+            ("the last slot, and beyond it", &[r(16_380, u16::MAX), r(16_384, 16_385)], &[r(16_380, 16_383)], 4),
         ];
-        for (name, slots, expected) in cases {
-            assert_eq!(ranges(slots.iter().copied()), expected, "{name}");
+        for (name, slots, expected, size) in cases {
+            assert_eq!((normal(slots).as_slice(), count(slots)), (expected, size), "{name}");
         }
-    }
-
-    #[test]
-    fn set_is_the_inverse_of_ranges() {
-        let all = [r(0, 16_383)];
-        assert_eq!(set(&all).len(), usize::from(COUNT));
-        assert_eq!(ranges(set(&all)), all);
-        assert_eq!(ranges(set(&[r(4, 6), r(1, 4), r(9, 8), r(16_380, u16::MAX)])), [r(1, 6), r(16_380, 16_383)]);
-    }
-
-    #[test]
-    fn both_ends_belong_to_a_range() {
-        let ranges = [r(10, 20)];
-        assert!(contains(&ranges, 10) && contains(&ranges, 20));
-        assert!(!contains(&ranges, 9) && !contains(&ranges, 21));
     }
 
     #[test]

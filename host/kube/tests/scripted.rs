@@ -162,8 +162,8 @@ async fn a_missing_crd_is_named_with_what_to_do() {
         };
         let (config, _) = serve(script);
         let error = bounded(KubeWorld::with_config(config, &options())).await.unwrap_err();
-        assert!(matches!(error, ConnectError::CrdMissing { plural: "failovers", .. }), "{name}: {error}");
-        let text = "the CRD failovers.valkey.buf.red is missing or has no version v1alpha1: apply crds/ first";
+        assert!(matches!(error, ConnectError::CrdMissing { plural: "clusters", .. }), "{name}: {error}");
+        let text = "the CRD clusters.valkey.buf.red is missing or has no version v1alpha1: apply crds/ first";
         assert_eq!(error.to_string(), text, "{name}");
     }
 }

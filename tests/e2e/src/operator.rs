@@ -70,7 +70,7 @@ fn rolled_out() -> Result {
     kubectl::run(&["rollout", "status", &format!("deployment/{NAME}"), "--namespace", NAME, &timeout]).map(|_| ())
 }
 
-/// Sets how often a quiet server is asked (`None`: as installed), and waits until the operator runs so.
+/// Sets how often a quiet server is asked (`None`: as the program does by itself), and waits until the operator runs so.
 ///
 /// # Errors
 /// The roll-out fails.

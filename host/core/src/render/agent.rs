@@ -72,8 +72,6 @@ pub(super) fn serve(topology: &Topology, part: Part) -> Value {
     let mut command: Vec<String> = [
         &agent(),
         "serve",
-        "--mode",
-        mode(part),
         "--server",
         SERVER,
         "--conf",
@@ -89,6 +87,7 @@ pub(super) fn serve(topology: &Topology, part: Part) -> Value {
     ]
     .map(str::to_owned)
     .into();
+    command.extend(mode(part));
     if part == Part::Sentinels {
         command.extend(["--identity".to_owned(), format!("{}.$({POD_NAME})", topology.valkey_uid)]);
     }
@@ -108,36 +107,69 @@ pub(super) fn liveness(part: Part, ipv6: bool) -> Value {
 /// Hands the primary role over before the server is told to stop. A Sentinel has nothing to hand over.
 pub(super) fn pre_stop(topology: &Topology, part: Part, ipv6: bool) -> Option<Value> {
     let mode = match part {
-        Part::Data if topology.watched().is_some() => "failover",
+        Part::Data if topology.watched().is_some() => of_mode("failover"),
         Part::Data | Part::Shard(_) => mode(part),
         Part::Sentinels => return None,
     };
-    Some(json!({ "exec": { "command": [
-        agent(), "hook", "pre-stop", "--mode", mode, "--conf", CONF_DIR, "--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6),
-        "--port", part.port().to_string(), "--grace-ms", HOOK_GRACE_MS.to_string(),
-    ] } }))
+    let port = part.port().to_string();
+    let grace = HOOK_GRACE_MS.to_string();
+    let (agent, ip) = (agent(), loopback(ipv6));
+    let command = [
+        &agent,
+        "hook",
+        "pre-stop",
+        "--conf",
+        CONF_DIR,
+        "--accounts",
+        ACCOUNTS_DIR,
+        "--ip",
+        ip,
+        "--port",
+        &port,
+        "--grace-ms",
+        &grace,
+    ];
+    Some(json!({ "exec": { "command": command.map(str::to_owned).into_iter().chain(mode).collect::<Vec<_>>() } }))
 }
 
 fn probe(question: &str, part: Part, ipv6: bool, timing: &Timing) -> Value {
-    let timeout_ms = timing.timeout_s * 1000 - PROBE_MARGIN_MS;
+    let timeout_ms = (timing.timeout_s * 1000 - PROBE_MARGIN_MS).to_string();
+    let port = part.port().to_string();
+    let (agent, ip) = (agent(), loopback(ipv6));
+    let command = [
+        &agent,
+        "probe",
+        question,
+        "--accounts",
+        ACCOUNTS_DIR,
+        "--ip",
+        ip,
+        "--port",
+        &port,
+        "--run",
+        RUN_DIR,
+        "--timeout-ms",
+        &timeout_ms,
+    ];
     json!({
-        "exec": { "command": [
-            agent(), "probe", question, "--mode", mode(part), "--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6),
-            "--port", part.port().to_string(), "--run", RUN_DIR, "--timeout-ms", timeout_ms.to_string(),
-        ] },
+        "exec": { "command": command.map(str::to_owned).into_iter().chain(mode(part)).collect::<Vec<_>>() },
         "periodSeconds": timing.period_s,
         "timeoutSeconds": timing.timeout_s,
         "failureThreshold": timing.failures,
     })
 }
 
-/// What the server is.
-const fn mode(part: Part) -> &'static str {
+/// What the server is. Of a plain data server nothing is said: that is what the agent takes it for, and templates of before stay as they are.
+fn mode(part: Part) -> Vec<String> {
     match part {
-        Part::Data => "data",
-        Part::Shard(_) => "cluster",
-        Part::Sentinels => "sentinel",
+        Part::Data => Vec::new(),
+        Part::Shard(_) => of_mode("cluster"),
+        Part::Sentinels => of_mode("sentinel"),
     }
+}
+
+fn of_mode(mode: &str) -> Vec<String> {
+    vec!["--mode".to_owned(), mode.to_owned()]
 }
 
 fn agent() -> String {
@@ -178,18 +210,18 @@ mod tests {
     #[test]
     fn the_agent_is_told_what_the_server_is() {
         for (topology, part, serves, stops, port) in [
-            (mk_topology(), Part::Data, "data", Some("data"), "6379"),
-            (mk_failover(), Part::Data, "data", Some("failover"), "6379"),
-            (mk_referring(), Part::Data, "data", Some("failover"), "6379"),
-            (mk_cluster(), Part::Shard(2), "cluster", Some("cluster"), "6379"),
-            (mk_failover(), Part::Sentinels, "sentinel", None, "26379"),
-            (mk_sentinel(), Part::Sentinels, "sentinel", None, "26379"),
+            (mk_topology(), Part::Data, None, None, "6379"),
+            (mk_failover(), Part::Data, None, Some("failover"), "6379"),
+            (mk_referring(), Part::Data, None, Some("failover"), "6379"),
+            (mk_cluster(), Part::Shard(2), Some("cluster"), Some("cluster"), "6379"),
+            (mk_failover(), Part::Sentinels, Some("sentinel"), None, "26379"),
+            (mk_sentinel(), Part::Sentinels, Some("sentinel"), None, "26379"),
         ] {
             let serve = serve(&topology, part);
-            assert_eq!((flag(&serve, "--mode"), flag(&serve, "--port")), (Some(serves), Some(port)), "{serve}");
+            assert_eq!((flag(&serve, "--mode"), flag(&serve, "--port")), (serves, Some(port)), "{serve}");
             for probe in [readiness(part, false), liveness(part, false)] {
                 let command = &probe["exec"]["command"];
-                assert_eq!((flag(command, "--mode"), flag(command, "--port")), (Some(serves), Some(port)), "{command}");
+                assert_eq!((flag(command, "--mode"), flag(command, "--port")), (serves, Some(port)), "{command}");
             }
             let hook = pre_stop(&topology, part, false);
             assert_eq!(hook.as_ref().and_then(|hook| flag(&hook["exec"]["command"], "--mode")), stops, "{hook:?}");

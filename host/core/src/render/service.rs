@@ -212,6 +212,9 @@ mod tests {
             for (wanted, family) in [(json!(null), "IPv4"), (json!("IPv4"), "IPv4"), (json!("IPv6"), "IPv6")] {
                 let mut topology = topology.clone();
                 topology.spec["access"] = json!({ "ipFamilyPrefer": wanted });
+                if topology.spec["sentinel"].is_object() {
+                    topology.spec["sentinel"]["access"] = json!({ "ipFamilyPrefer": wanted });
+                }
                 for object in render_all(&topology, 3).iter().filter(|object| object["kind"] == "Service") {
                     assert_eq!(object["spec"]["ipFamilies"], json!([family]));
                     assert_eq!(object["spec"]["ipFamilyPolicy"], "SingleStack");
