@@ -14,7 +14,7 @@ const ROUNDS: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     operator::set_probe_interval(Some(3_600_000))?;
     let measured = space::with("bench-label", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted::failover(2, 3))?;

@@ -12,7 +12,7 @@ use crate::table::Series;
 const ROUNDS: u32 = 3;
 
 pub(crate) fn run() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     let subjects = [
         ("replica, 3 members", Wanted::default()),
         ("failover, 2 members and 3 Sentinels", Wanted::failover(2, 3)),

@@ -1,6 +1,8 @@
 //! The operator under test: installed by Helm, as people do, or run on this machine for one namespace.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -17,11 +19,59 @@ pub const SELECTOR: &str = "app.kubernetes.io/name=valkey-operator";
 
 const ROLLOUT: Duration = Duration::from_secs(120);
 
-/// Installs the operator, or brings it back to its two replicas.
+/// Who uses the cluster: many tests with namespaces of their own, or one that takes the operator, the nodes or the quiet away from them.
+static CLUSTER: RwLock<()> = RwLock::new(());
+/// Whether the operator is as Helm installs it. What a test that has the cluster for itself leaves, nobody knows.
+static AS_INSTALLED: AtomicBool = AtomicBool::new(false);
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// The installed operator and the cluster, beside other tests, until this is dropped.
+#[derive(Debug)]
+#[must_use = "when it is dropped, a test that stops the operator may begin"]
+pub struct Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'static, ()>);
+
+/// The installed operator and the cluster for one test alone, until this is dropped.
+#[derive(Debug)]
+#[must_use = "when it is dropped, other tests begin"]
+pub struct Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'static, ()>);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        AS_INSTALLED.store(false, Ordering::Release);
+    }
+}
+
+/// For a test that keeps to its namespace. Installs the operator if need be.
 ///
 /// # Errors
 /// Helm or the roll-out fails.
-pub fn install() -> Result {
+pub fn shared() -> Result<Shared> {
+    let shared = Shared(CLUSTER.read().unwrap_or_else(PoisonError::into_inner));
+    as_installed()?;
+    Ok(shared)
+}
+
+/// For a test that stops, moves, configures or counts the operator, swaps its policies, or strikes nodes. Waits for those that run.
+///
+/// # Errors
+/// Helm or the roll-out fails.
+pub fn alone() -> Result<Alone> {
+    let alone = Alone(CLUSTER.write().unwrap_or_else(PoisonError::into_inner));
+    as_installed()?;
+    Ok(alone)
+}
+
+fn as_installed() -> Result {
+    let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !AS_INSTALLED.load(Ordering::Acquire) {
+        install()?;
+        AS_INSTALLED.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Installs the operator, or brings it back to its two replicas.
+fn install() -> Result {
     kubectl::apply("default", &namespace_manifest(NAME))?;
     let there = kubectl::get(NAME, &format!("deployment/{NAME}"))?.is_some();
     if there {

@@ -1,7 +1,10 @@
 //! A namespace for a test: made, handed over, explained when the test fails, and emptied again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use anyhow::ensure;
 
 use crate::{Result, kubectl, operator};
 
@@ -24,6 +27,32 @@ pub fn with(name: &str, test: impl FnOnce(&str) -> Result) -> Result {
         eprintln!("{namespace} was not emptied: {error:#}");
     }
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Runs cases of one test, a few side by side, and tells all that failed. Each takes a namespace of its own.
+///
+/// # Errors
+/// Those of the cases, each after its name.
+pub fn side_by_side<T: Send + Sync>(width: usize, cases: Vec<(String, T)>, run: impl Fn(&str, &T) -> Result + Sync) -> Result {
+    let (left, failures) = (Mutex::new(cases), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..width {
+            scope.spawn(|| {
+                while let Some((name, case)) = next(&left) {
+                    if let Err(error) = run(&name, &case) {
+                        failures.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {error:#}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}
+
+fn next<T>(left: &Mutex<Vec<T>>) -> Option<T> {
+    left.lock().unwrap_or_else(PoisonError::into_inner).pop()
 }
 
 fn empty(namespace: &str) -> Result {

@@ -23,7 +23,7 @@ fn header<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 #[test]
 fn bad_manifests_are_refused_with_field_and_remedy() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     space::with("admission-bad", |namespace| {
         let bad = files("bad")?;
         assert!(bad.len() >= BAD_MIN, "{}", bad.len());
@@ -39,7 +39,7 @@ fn bad_manifests_are_refused_with_field_and_remedy() -> Result {
 
 #[test]
 fn good_manifests_are_taken_and_their_changes_judged() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     space::with("admission-good", |namespace| {
         for (path, text) in files("good")? {
             kubectl::dry_run(namespace, &text).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));

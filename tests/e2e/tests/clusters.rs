@@ -29,7 +29,7 @@ fn sizes() -> Result<Vec<Wanted>> {
 
 #[test]
 fn each_size_and_line_comes_up() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for wanted in sizes()? {
         let Arch::Cluster { shards } = wanted.arch else { panic!("{wanted:?}") };
         let (version, members) = (wanted.version, wanted.members);
@@ -134,7 +134,7 @@ fn a_primarys_container_is_killed() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("container-killed", &three_by_two(version), |instance, primary, _| {
             kill_server(primary)?;
@@ -147,7 +147,7 @@ fn a_primarys_container_is_killed() -> Result {
 
 #[test]
 fn a_primarys_pod_is_deleted() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("pod-deleted", &three_by_two(version), |instance, primary, _| {
             delete_pod(&instance.namespace, &primary.name, None)?;
@@ -162,8 +162,8 @@ fn a_primarys_pod_comes_back_empty() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("pod-restarted-empty", &three_by_two(version), |instance, primary, _| {
             kill_server(primary)?;
             delete_pod(&instance.namespace, &primary.name, Some(1))?;
@@ -175,8 +175,8 @@ fn a_primarys_pod_comes_back_empty() -> Result {
 
 #[test]
 fn a_replicas_pod_is_deleted() -> Result {
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("replica-deleted", &three_by_two(version), |instance, primary, writer| {
             delete_pod(&instance.namespace, &replica_of(instance, primary)?.name, None)?;
             writer.wait_acks(SOME)?;
@@ -192,8 +192,8 @@ fn a_primarys_node_is_lost() -> Result {
     if !bed::is_here() {
         return skipped("takes a node's power");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::alone()?;
         under_writes("node-lost", &three_by_two(version), |_, primary, writer| {
             operator::place(&primary.node, false)?;
             let lost = bed::kill_node(&primary.node)?;
@@ -209,8 +209,8 @@ fn a_majority_of_primaries_dies_at_once() -> Result {
     if !bed::is_here() {
         return skipped("kills processes of nodes");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("primaries-lost", &three_by_two(version), |instance, primary, _| {
             let other = instance.shard_primary(1)?;
             kill_server(primary)?;
@@ -224,7 +224,7 @@ fn a_majority_of_primaries_dies_at_once() -> Result {
 
 #[test]
 fn all_servers_come_back_with_new_addresses() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("all-pods", &Wanted { claims: true, ..three_by_two(version) }, |instance, _, _| {
             let before: BTreeSet<String> = instance.servers()?.into_iter().map(|pod| pod.uid).collect();
@@ -240,8 +240,8 @@ fn all_servers_come_back_with_new_addresses() -> Result {
 
 #[test]
 fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("all-pods-deleted", &three_by_two(version), |instance, _, _| {
             delete_pods(&instance.namespace, &instance.servers()?, 1)?;
             observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
@@ -256,10 +256,9 @@ fn the_operator_is_down_meanwhile() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
-    let mut ran = Ok(());
     for version in settings::full_lines()? {
-        ran = ran.and(under_writes("operator-down", &three_by_two(version), |instance, primary, _| {
+        let _operator = operator::alone()?;
+        let ran = under_writes("operator-down", &three_by_two(version), |instance, primary, _| {
             operator::stop()?;
             // The cluster elects by itself, and the agent of the old primary sees to it that nothing is lost.
             kill_server(primary)?;
@@ -267,8 +266,9 @@ fn the_operator_is_down_meanwhile() -> Result {
             operator::start()?;
             elected?;
             instance.wait_ready()
-        }));
+        });
+        operator::start()?;
+        ran?;
     }
-    operator::start()?;
-    ran
+    Ok(())
 }

@@ -4,7 +4,6 @@
 //! own on this machine, for its own namespace under its own Lease; the installed one rests meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use vko_e2e::instance::{Instance, Pod, Wanted, condition};
@@ -28,27 +27,10 @@ fn points(effects: u64) -> Result<Vec<u64>> {
     Ok((1..=effects).filter(|n| (n - 1).is_multiple_of(every) || *n == effects).collect())
 }
 
-/// Runs a crash at each point, a few side by side, and reports all that failed.
+/// Runs a crash at each point, a few side by side, and tells all that failed.
 fn at_each_point(effects: u64, name: &str, run: impl Fn(&str, u64) -> Result + Sync) -> Result {
-    let (left, failures) = (Mutex::new(points(effects)?), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
-            scope.spawn(|| {
-                while let Some(n) = next(&left) {
-                    if let Err(error) = run(&format!("crash-{name}-{n}"), n) {
-                        failures.lock().expect("no thread panicked").push(format!("killed after effect {n}: {error:#}"));
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().expect("no thread panicked");
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-    Ok(())
-}
-
-fn next(left: &Mutex<Vec<u64>>) -> Option<u64> {
-    left.lock().expect("no thread panicked").pop()
+    let cases = points(effects)?.into_iter().map(|n| (format!("crash-{name}-{n}"), n)).collect();
+    space::side_by_side(SIDE_BY_SIDE, cases, |namespace, n| run(namespace, *n))
 }
 
 /// One operator, and its successor once it died.
@@ -110,7 +92,7 @@ fn killed_while_creating(wanted: &Wanted) -> Result {
     if !bed::is_here() {
         return skipped("runs operators on this machine");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     operator::stop()?;
     let arch = wanted.arch.name();
     let mut effects = 0;
@@ -142,7 +124,7 @@ fn killed_after_each_effect_of_a_promotion() -> Result {
     if !bed::is_here() {
         return skipped("runs operators on this machine");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     operator::stop()?;
     let mut effects = 0;
     let tested = in_space("crash-promotion", |namespace| {

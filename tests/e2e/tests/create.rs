@@ -12,12 +12,12 @@ const KEYS: usize = 1000;
 
 #[test]
 fn one_to_three_members_of_each_line() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
-        for members in 1..=3 {
-            let namespace = format!("create-{}-{members}", version.replace('.', ""));
-            space::with(&namespace, |namespace| serves(namespace, version, members))?;
-        }
+        let cases = (1..=3).map(|members| (format!("create-{}-{members}", version.replace('.', "")), members)).collect();
+        space::side_by_side(3, cases, |namespace, members| {
+            space::with(namespace, |namespace| serves(namespace, version, *members))
+        })?;
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ fn the_status_is_of_what_runs(instance: &Instance, version: &str, members: u32) 
 
 #[test]
 fn an_open_default_user_is_asked_for() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     space::with("create-open", |namespace| {
         let mut manifest = Wanted { members: 1, ..Wanted::default() }.manifest("open");
         manifest["spec"]["access"] = serde_json::json!({"openDefaultUser": true});

@@ -7,6 +7,8 @@ use vko_e2e::{Result, kubectl, operator, space};
 
 /// Kinds of which nothing may be left.
 const KINDS: &str = "failovers,statefulsets,pods,services,configmaps,secrets,poddisruptionbudgets";
+/// Cases at a time.
+const SIDE_BY_SIDE: usize = 3;
 
 struct Case {
     name: &'static str,
@@ -39,20 +41,20 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn everything_goes_and_claims_obey_the_spec() -> Result {
-    operator::install()?;
-    for case in cases() {
-        space::with(&format!("deletion-{}", case.name), |namespace| {
+    let _operator = operator::shared()?;
+    let cases = cases().into_iter().map(|case| (format!("deletion-{}", case.name), case)).collect();
+    space::side_by_side(SIDE_BY_SIDE, cases, |namespace, case| {
+        space::with(namespace, |namespace| {
             let instance = Instance::create(namespace, "x", &case.wanted)?;
             delete(&instance, case.cascade)?;
             nothing_is_left(&instance, case.claims_left)
-        })?;
-    }
-    Ok(())
+        })
+    })
 }
 
 #[test]
 fn what_never_got_ready_goes_as_well() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     space::with("deletion-early", |namespace| {
         let instance = Instance::apply(namespace, "x", &Wanted { claims: true, ..Wanted::default() })?;
         kubectl::wait(namespace, "failover/x", "create", std::time::Duration::from_secs(30))?;
@@ -63,7 +65,7 @@ fn what_never_got_ready_goes_as_well() -> Result {
 
 #[test]
 fn what_was_deleted_while_the_operator_was_down_goes_when_it_is_back() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("deletion-down", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { members: 2, claims: true, ..Wanted::default() })?;
         operator::stop()?;

@@ -48,7 +48,7 @@ fn edits() -> Vec<(&'static str, Value, &'static str)> {
 
 #[test]
 fn what_is_edited_or_deleted_comes_back_and_no_pod_is_replaced() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     space::with("drift", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { members: 2, ..Wanted::default() })?;
         assert_eq!(instance.writer()?.ask::<String>(&["SET", "kept", "yes"])?, "OK");

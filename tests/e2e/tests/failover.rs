@@ -30,7 +30,7 @@ fn sizes() -> Result<Vec<Wanted>> {
 
 #[test]
 fn each_size_and_line_comes_up() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for wanted in sizes()? {
         let Arch::Failover { sentinels } = wanted.arch else { panic!("{wanted:?}") };
         let (version, members) = (wanted.version, wanted.members);
@@ -119,10 +119,10 @@ fn the_status_is_of_what_runs(instance: &Instance, members: u32, sentinels: u32)
 
 #[test]
 fn two_instances_on_one_sentinel_group() -> Result {
-    operator::install()?;
     if settings::tier()? == Tier::Quick {
         return skipped("full tier only");
     }
+    let _operator = operator::shared()?;
     space::with("failover-shared", |namespace| {
         let group = json!({
             "apiVersion": "valkey.buf.red/v1alpha1", "kind": "Sentinel", "metadata": {"name": "shared"},
@@ -163,7 +163,7 @@ fn the_primarys_container_is_killed() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("container-killed", &three_and_three(version), |instance, primary, _| {
             kill_server(primary)?;
@@ -175,7 +175,7 @@ fn the_primarys_container_is_killed() -> Result {
 
 #[test]
 fn the_primarys_pod_is_deleted() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("pod-deleted", &three_and_three(version), |instance, primary, _| {
             delete_pod(&instance.namespace, &primary.name, None)?;
@@ -190,8 +190,8 @@ fn the_primarys_pod_comes_back_empty() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("pod-restarted-empty", &three_and_three(version), |instance, primary, _| {
             kill_server(primary)?;
             delete_pod(&instance.namespace, &primary.name, Some(1))?;
@@ -206,8 +206,8 @@ fn the_primarys_node_is_lost() -> Result {
     if !bed::is_here() {
         return skipped("takes a node's power");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::alone()?;
         under_writes("node-lost", &three_and_three(version), |instance, primary, _| {
             operator::place(&primary.node, false)?;
             let lost = bed::kill_node(&primary.node)?;
@@ -220,7 +220,7 @@ fn the_primarys_node_is_lost() -> Result {
 
 #[test]
 fn a_sentinel_is_replaced_and_nobody_counts_a_ghost() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("sentinel-deleted", &three_and_three(version), |instance, primary, writer| {
             let gone = instance.sentinels()?.remove(0);
@@ -261,8 +261,8 @@ fn a_majority_of_sentinels_is_lost_and_the_primary_after_them() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("sentinels-lost", &three_and_three(version), |instance, primary, writer| {
             delete_pods(&instance.namespace, &instance.sentinels()?[..2], 0)?;
             kill_server(primary)?;
@@ -275,8 +275,8 @@ fn a_majority_of_sentinels_is_lost_and_the_primary_after_them() -> Result {
 
 #[test]
 fn everything_is_deleted_at_once_and_comes_back_from_claims() -> Result {
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("all-pods", &Wanted { claims: true, ..three_and_three(version) }, |instance, _, _| {
             delete_pods(&instance.namespace, &instance.pods()?, 5)?;
             instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
@@ -291,10 +291,9 @@ fn the_operator_is_down_meanwhile() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
-    let mut ran = Ok(());
     for version in settings::full_lines()? {
-        ran = ran.and(under_writes("operator-down", &three_and_three(version), |instance, primary, writer| {
+        let _operator = operator::alone()?;
+        let ran = under_writes("operator-down", &three_and_three(version), |instance, primary, writer| {
             operator::stop()?;
             delete_pod(&instance.namespace, &primary.name, None)?;
             // A Sentinel-aware client needs no operator.
@@ -303,15 +302,16 @@ fn the_operator_is_down_meanwhile() -> Result {
             served?;
             instance.wait_primary_other_than(primary)?;
             instance.wait_ready()
-        }));
+        });
+        operator::start()?;
+        ran?;
     }
-    operator::start()?;
-    ran
+    Ok(())
 }
 
 #[test]
 fn the_role_label_follows_a_switch_by_its_event() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     operator::set_probe_interval(Some(3_600_000))?;
     let tested = space::with("failover-label", |namespace| {
         let instance = Instance::create(namespace, "x", &of("9.1", 2, 3))?;

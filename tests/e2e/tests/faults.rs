@@ -18,7 +18,7 @@ fn the_primarys_container_is_killed() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("container-killed", &three(version), |instance, primary, _| {
             kill_server(primary)?;
@@ -30,7 +30,7 @@ fn the_primarys_container_is_killed() -> Result {
 
 #[test]
 fn the_primarys_pod_is_deleted() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("pod-deleted", &three(version), |instance, primary, _| {
             delete_pod(&instance.namespace, &primary.name, None)?;
@@ -45,8 +45,8 @@ fn the_primarys_pod_comes_back_empty() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
         under_writes("pod-restarted-empty", &three(version), |instance, primary, _| {
             // Killed first, so that no hook runs: what the server had goes with the pod.
             kill_server(primary)?;
@@ -62,8 +62,8 @@ fn the_primarys_node_is_lost() -> Result {
     if !bed::is_here() {
         return skipped("takes a node's power");
     }
-    operator::install()?;
     for version in settings::full_lines()? {
+        let _operator = operator::alone()?;
         under_writes("node-lost", &three(version), |instance, primary, _| {
             operator::place(&primary.node, false)?;
             let lost = bed::kill_node(&primary.node)?;
@@ -92,7 +92,7 @@ fn partition(fault: &str, operator_beside: bool) -> Result {
     if !bed::is_here() {
         return skipped("cuts a node off");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     for version in settings::lines()? {
         under_writes(fault, &three(version), |instance, primary, _| {
             operator::place(&primary.node, operator_beside)?;
@@ -126,7 +126,7 @@ fn a_replicas_node_is_cut_off() -> Result {
     if !bed::is_here() {
         return skipped("cuts a node off");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     under_writes("partition-replica", &three("9.1"), |instance, primary, writer| {
         let replica = instance.pods()?.into_iter().find(|pod| pod.uid != primary.uid).expect("a replica");
         operator::place(&replica.node, false)?;
@@ -145,7 +145,7 @@ fn all_servers_die_at_once_and_read_their_files_again() -> Result {
     if !bed::is_here() {
         return skipped("kills processes of nodes");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("all-pods", &Wanted { claims: true, ..three(version) }, |instance, _, _| {
             instance.pods()?.iter().try_for_each(kill_server)?;
@@ -161,7 +161,7 @@ fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
     if settings::tier()? == Tier::Quick {
         return skipped("full tier only");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     under_writes("all-pods-deleted", &three("9.1"), |instance, _, _| {
         delete_pods(&instance.namespace, &instance.pods()?, 1)?;
         observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
@@ -177,7 +177,7 @@ fn the_operator_is_down_meanwhile() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     let ran = under_writes("operator-down", &three("9.1"), |instance, _, writer| {
         operator::stop()?;
         writer.wait_acks(SOME)?;
@@ -201,7 +201,7 @@ fn the_operator_is_cut_off_from_the_servers_and_does_nothing() -> Result {
     if !bed::is_here() {
         return skipped("loses a pod's traffic");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     under_writes("operator-cut-off", &three("9.1"), |instance, primary, writer| {
         let before = instance.lives()?;
         let leader = operator::leader()?;

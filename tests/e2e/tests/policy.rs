@@ -55,7 +55,7 @@ fn annotate(instance: &Instance, key: &str, value: &str) -> Result {
 
 #[test]
 fn a_policy_of_ones_own_takes_over_and_goes_again() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("policy-swap", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { apart: true, ..Wanted::default() })?;
         let lives = instance.lives()?;
@@ -116,7 +116,7 @@ fn rejected(instance: &Instance, config_map: &Value, about: (&str, &str), reason
 
 #[test]
 fn a_module_that_misbehaves_never_governs() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("policy-bad", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { members: 2, claims: true, ..Wanted::default() })?;
         let config_map = packed("vko-misbehave", "misbehave")?;
@@ -141,7 +141,7 @@ fn a_module_that_misbehaves_never_governs() -> Result {
 
 #[test]
 fn a_module_that_goes_bad_later_is_given_up() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("policy-later", |namespace| {
         let annotations = json!({"buf.red/misbehave": "none"});
         let instance = Instance::create(namespace, "x", &Wanted { members: 2, annotations, ..Wanted::default() })?;
@@ -165,7 +165,7 @@ type Spoiled = (&'static str, fn(&mut Value), &'static str);
 
 #[test]
 fn a_module_that_is_no_policy_is_not_admitted() -> Result {
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("policy-not", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { members: 1, ..Wanted::default() })?;
         let good = packed("vko-misbehave", "spoiled")?;

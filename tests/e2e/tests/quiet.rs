@@ -24,7 +24,7 @@ fn two_minutes_without_a_request_and_with_light_probes_alone() -> Result {
     if !bed::is_here() {
         return skipped("needs the audit log");
     }
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("quiet", |namespace| {
         // Of each architecture one: side by side, the time is spent once.
         let all = [("r", Wanted::default()), ("f", Wanted::failover(2, 3)), ("c", Wanted::cluster(3, 2))];

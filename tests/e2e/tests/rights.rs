@@ -16,7 +16,7 @@ fn nothing_that_the_operator_asks_for_is_denied() -> Result {
     if !bed::is_here() {
         return skipped("needs the audit log");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     // A life from creation to deletion; what other tests did before counts as well.
     space::with("rights", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { members: 3, claims: true, ..Wanted::default() })?;

@@ -12,7 +12,7 @@ const SOME: usize = 1000;
 
 #[test]
 fn one_to_three_to_five_to_two_members() -> Result {
-    operator::install()?;
+    let _operator = operator::shared()?;
     for version in settings::lines()? {
         let namespace = format!("scale-{}", version.replace('.', ""));
         space::with(&namespace, |namespace| {

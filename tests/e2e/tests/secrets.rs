@@ -22,7 +22,7 @@ fn no_password_outside_the_secrets() -> Result {
     if !bed::is_here() {
         return skipped("looks into processes of nodes");
     }
-    operator::install()?;
+    let _operator = operator::shared()?;
     space::with("secrets", |namespace| {
         let all = [("r", Wanted::default()), ("f", Wanted::failover(2, 3)), ("c", Wanted::cluster(3, 2))];
         let (mut instances, mut needles) = (Vec::new(), Vec::new());

@@ -22,7 +22,7 @@ fn faults_for_hours() -> Result {
     let seed: u64 = std::env::var("VKO_SEED").map_or(Ok(now), |seed| seed.parse())?;
     let minutes: u64 = std::env::var("VKO_SOAK_MINUTES").map_or(Ok(MINUTES), |minutes| minutes.parse())?;
     figure("soak: seed (VKO_SEED)", seed);
-    operator::install()?;
+    let _operator = operator::alone()?;
     space::with("soak", |namespace| {
         let instance = Instance::create(namespace, "x", &Wanted { claims: true, apart: true, ..Wanted::default() })?;
         let end = Instant::now() + Duration::from_secs(minutes * 60);
