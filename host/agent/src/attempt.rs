@@ -4,7 +4,7 @@
 //! - No acknowledged write is lost: the primary holds writes back until the replica has all.
 //! - Taken over means verified: this server follows the replica (or, with Sentinels, holds writes back until it stops), and on a new
 //!   connection the replica says that it is the primary.
-//! - An attempt that comes to nothing leaves a primary that takes writes.
+//! - An attempt that comes to nothing leaves a primary that takes writes; with Sentinels, once they can't be at it any more.
 //!
 //! # Assumptions
 //! Whom to ask was decided by [`crate::handover`]: a cluster's server doesn't look whether the replica has ever been synced.
@@ -98,12 +98,19 @@ impl Server {
         }
     }
 
-    /// Gets one replica to take over and waits for the end of it. Says who took over: a Sentinel may choose another.
-    pub(crate) fn attempt(&self, way: &Way, view: &View, to: SocketAddr, time: Duration) -> Result<SocketAddr, Why> {
+    /// Gets one replica to take over and waits for the end of it, by `end` at the latest. Says who took over: a Sentinel may choose another.
+    pub(crate) fn attempt(
+        &self,
+        way: &Way,
+        view: &View,
+        to: SocketAddr,
+        time: Duration,
+        end: Instant,
+    ) -> Result<SocketAddr, Why> {
         match way {
             Way::Primary => self.ask_primary(to, time).map(|()| to),
             Way::Replica => self.ask_replica(to, time).map(|()| to),
-            Way::Sentinels(sentinels) => sentinels.hand_over(self, view, time).map_err(Why::Sentinels),
+            Way::Sentinels(sentinels) => sentinels.hand_over(self, view, time, end).map_err(Why::Sentinels),
         }
     }
 

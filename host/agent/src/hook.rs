@@ -86,7 +86,7 @@ pub(crate) fn pre_stop(stop: &PreStop) -> Result<Outcome, HookError> {
     let way = match stop.mode {
         Mode::Data | Mode::Sentinel => Way::Primary,
         Mode::Cluster => Way::Replica,
-        Mode::Failover => Way::Sentinels(Sentinels::read(&stop.conf).map_err(HookError::Sentinels)?),
+        Mode::Failover => Way::Sentinels(Sentinels::read(&stop.conf, &stop.accounts).map_err(HookError::Sentinels)?),
     };
     hand_over(&server, &way, limits)
 }
@@ -132,7 +132,7 @@ fn hand_over(server: &Server, way: &Way, mut limits: Limits) -> Result<Outcome, 
             Next::Exhausted => return give_up(failed),
             Next::HandOver(to) => {
                 let Some(attempt) = attempt_time(limits.end.saturating_duration_since(now)) else { return give_up(failed) };
-                match server.attempt(way, &view, to, attempt) {
+                match server.attempt(way, &view, to, attempt, limits.end) {
                     Ok(to) => return Ok(Outcome::HandedOver(to)),
                     // Somebody else's began between look and order: the next look waits for it.
                     Err(Why::Refused(RespError::CommandRefused(_, text))) if text.contains("already in progress") => {}

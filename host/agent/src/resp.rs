@@ -41,9 +41,9 @@ pub(crate) enum Reply {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum RespError {
-    /// Nobody listens there, or it can't be reached.
+    /// Nobody listens there, or it can't be reached, in time or at all. No command was sent.
     ConnectionRefused(SocketAddr, io::Error),
-    /// No complete answer before the deadline.
+    /// No complete answer before the deadline. The commands may have been taken.
     ServerSilent(SocketAddr),
     /// The connection ended first.
     ConnectionLost(SocketAddr, io::Error),
@@ -79,10 +79,9 @@ impl fmt::Display for RespError {
 pub(crate) fn exchange(server: SocketAddr, commands: &[&[&str]], deadline: Instant) -> Result<Vec<Reply>, RespError> {
     let silent = || RespError::ServerSilent(server);
     let left = || Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
-    let mut stream = TcpStream::connect_timeout(&server, left().ok_or_else(silent)?).map_err(|error| match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => silent(),
-        _ => RespError::ConnectionRefused(server, error),
-    })?;
+    // Also when the time runs out: nothing was sent, which is more than silence says.
+    let mut stream = TcpStream::connect_timeout(&server, left().ok_or_else(silent)?)
+        .map_err(|error| RespError::ConnectionRefused(server, error))?;
     let lost = |error| RespError::ConnectionLost(server, error);
     let invalid = |what| RespError::ReplyInvalid(server, what);
     // Timeouts of a socket may not be zero.

@@ -112,3 +112,17 @@ fn an_endless_answer_is_cut_off() {
 fn words_are_sent_by_length() {
     assert_eq!(encode(&[&["AUTH", "a\r\nb"], &["é"]]), "*2\r\n$4\r\nAUTH\r\n$4\r\na\r\nb\r\n*1\r\n$2\r\né\r\n".as_bytes());
 }
+
+/// Whoever asks several in turn may go on to the next one: this one can't have taken anything.
+#[test]
+fn a_connection_that_does_not_come_about_in_time_is_none() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts: once its queue is full, the kernel drops what else arrives.
+    let mut queue = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+        queue.push(stream);
+    }
+    let asked = exchange(address, &[&["PING"]], Instant::now() + Duration::from_millis(200));
+    assert!(matches!(&asked, Err(RespError::ConnectionRefused(..))), "{} wait; {asked:?}", queue.len());
+}

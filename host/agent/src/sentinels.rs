@@ -3,23 +3,25 @@
 //! # Guarantees
 //! - No acknowledged write is lost. A plain SENTINEL FAILOVER leaves the old primary taking writes for some 11 s, all of them lost: so
 //!   writes are held back here before it is ordered, and every replica that the Sentinels could choose has all of them.
-//! - If nobody takes over, writes go on. If somebody does, they stay held back: the server stops next, and whatever keeps it running,
-//!   the Sentinels make it a replica before the pause is over.
+//! - If no Sentinel takes the order, writes go on. If one does, they stay held back, also when nobody has taken over in time: the Sentinels may
+//!   still be at it. The server stops next; whatever keeps it running, the Sentinels make it a replica before the pause is over, or it ends.
+//! - A Sentinel that can't be reached keeps nobody from asking the next one, and neither does a name service that doesn't answer.
 //!
 //! # Assumptions
 //! - Which replica they choose is the Sentinels' matter; they know offsets only as of their last look, up to 10 s old. So all replicas
 //!   count, and one that isn't synced is a reason not to ask.
-//! - The account `hook` is known to the Sentinels, with the same password, or they are open to everybody.
+//! - The account `hook` is known to the Sentinels, with the same password, or they are open to everybody, or the file names a login.
 //!
 //! # Flow
 //! 1. CLIENT PAUSE (writes, short), then wait until every replica says by itself that it has all.
 //! 2. CLIENT PAUSE again, for longer than the Sentinels need for all of it.
-//! 3. SENTINEL FAILOVER at the first Sentinel that takes it.
-//! 4. Wait until one replica says, on a new connection, that it is the primary. Else CLIENT UNPAUSE.
+//! 3. SENTINEL FAILOVER at the first Sentinel that takes it. Nobody does: CLIENT UNPAUSE.
+//! 4. Wait until one replica says, on a new connection, that it is the primary.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,8 @@ use crate::resp::{self, Reply, RespError};
 const FILE: &str = "sentinels";
 /// Sentinels that are asked, at most: there are seldom more than five, and a name may stand for many addresses.
 const SENTINELS_MAX: usize = 16;
+/// How long names are looked up, all of them together. A name service that works answers in milliseconds.
+const LOOK_UP: Duration = Duration::from_secs(3);
 /// How long writes are held back while replicas catch up; the pause ends by itself if we are killed.
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// How long writes are held back while the Sentinels act: a promotion takes 0.2 s, and until this server is made a replica 11 to 12 s.
@@ -40,16 +44,22 @@ const ACT_PAUSE_MS: &str = "15000";
 
 /// Whom to ask, and by what name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Sentinels(Vec<Watcher>);
+pub(crate) struct Sentinels {
+    watchers: Vec<Watcher>,
+    /// Of the user that a line names.
+    password: Option<String>,
+}
 
 /// A line of the file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Watcher {
     /// An address, or a name that stands for all of them.
     host: String,
     port: u16,
     /// What they call the primary.
     monitor: String,
+    /// Who logs in there, if not the hook.
+    user: Option<String>,
 }
 
 /// Why the Sentinels didn't move the role.
@@ -57,7 +67,7 @@ struct Watcher {
 pub(crate) enum SentinelsError {
     /// The file isn't there or not readable.
     File(files::FileError),
-    /// A line that isn't `HOST PORT NAME`. Lines count from 1.
+    /// A line that isn't `HOST PORT NAME` or `HOST PORT NAME USER`. Lines count from 1.
     LineMalformed(usize),
     /// A replica that they could choose isn't synced; its address if it is known.
     ReplicaBehind(Option<SocketAddr>),
@@ -75,7 +85,7 @@ impl fmt::Display for SentinelsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
-            Self::LineMalformed(line) => write!(f, "{FILE}:{line}: must be 'HOST PORT NAME'"),
+            Self::LineMalformed(line) => write!(f, "{FILE}:{line}: must be 'HOST PORT NAME' or 'HOST PORT NAME USER'"),
             Self::ReplicaBehind(Some(replica)) => {
                 write!(f, "{replica} isn't synced and the Sentinels could choose it; writes go on")
             }
@@ -83,93 +93,121 @@ impl fmt::Display for SentinelsError {
             Self::NotPaused(error) => write!(f, "writes can't be held back: {error}"),
             Self::NobodyToAsk => f.write_str("no Sentinel has an address"),
             Self::Refused(error) => write!(f, "no Sentinel took the order: {error}"),
-            Self::NobodyPromoted => f.write_str("the Sentinels took the order and promoted nobody; writes go on"),
+            Self::NobodyPromoted => f.write_str("the Sentinels took the order and have promoted nobody yet; writes wait"),
         }
     }
 }
 
 impl Sentinels {
-    /// Reads the file.
+    /// Reads the file, and the password of whom it names.
     ///
     /// # Errors
     /// It isn't there, or a line is wrong.
-    pub(crate) fn read(conf: &Path) -> Result<Self, SentinelsError> {
-        Self::parse(&files::text(conf, FILE).map_err(SentinelsError::File)?)
+    pub(crate) fn read(conf: &Path, accounts: &Path) -> Result<Self, SentinelsError> {
+        let watchers = parse(&files::text(conf, FILE).map_err(SentinelsError::File)?)?;
+        // Without it everybody is tried as where no user is named.
+        let password = watchers.iter().any(|watcher| watcher.user.is_some()).then(|| files::password(accounts, FILE).ok());
+        Ok(Self { watchers, password: password.flatten() })
     }
 
-    fn parse(text: &str) -> Result<Self, SentinelsError> {
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let watchers = lines.map(|(index, line)| watcher(line).ok_or(SentinelsError::LineMalformed(index + 1)));
-        watchers.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// All of it. Says who took over.
+    /// All of it, by `end` at the latest but for the last answer. Says who took over.
     ///
     /// # Errors
-    /// Nobody did, and writes go on.
-    pub(crate) fn hand_over(&self, server: &Server, view: &View, time: Duration) -> Result<SocketAddr, SentinelsError> {
+    /// Nobody did.
+    pub(crate) fn hand_over(
+        &self,
+        server: &Server,
+        view: &View,
+        time: Duration,
+        end: Instant,
+    ) -> Result<SocketAddr, SentinelsError> {
         let replicas = able(view)?;
         // Before writes are held back: a name may take its time.
-        let sentinels = self.addresses();
+        let sentinels = self.places(end.min(Instant::now() + LOOK_UP));
         if sentinels.is_empty() {
             return Err(SentinelsError::NobodyToAsk);
         }
-        let done = hold_writes(server, &replicas)
-            .and_then(|()| order(server, &sentinels))
-            .and_then(|()| promoted(server, &replicas, Instant::now() + time).ok_or(SentinelsError::NobodyPromoted));
-        if done.is_err() {
+        if let Err(error) = hold_writes(server, &replicas).and_then(|()| self.order(server, &sentinels, end)) {
             // A server that doesn't answer lets writes go on when the pause is over.
             let _ = server.ask(server.address, &["CLIENT", "UNPAUSE"]);
+            return Err(error);
         }
-        done
+        promoted(server, &replicas, end.min(Instant::now() + time)).ok_or(SentinelsError::NobodyPromoted)
     }
 
-    /// Each address, and what is watched there.
-    fn addresses(&self) -> Vec<(SocketAddr, &str)> {
-        let found = self.0.iter().filter_map(|watcher| {
-            let addresses = (watcher.host.as_str(), watcher.port).to_socket_addrs().ok()?;
-            Some(addresses.map(|address| (address, watcher.monitor.as_str())))
-        });
-        let mut addresses: Vec<_> = found.flatten().collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        addresses.truncate(SENTINELS_MAX);
-        addresses
+    /// Each address, and the line that it comes from.
+    fn places(&self, until: Instant) -> Vec<(SocketAddr, &Watcher)> {
+        let found = self
+            .watchers
+            .iter()
+            .flat_map(|watcher| addresses(&watcher.host, watcher.port, until).into_iter().map(move |address| (address, watcher)));
+        let mut places: Vec<_> = found.collect();
+        places.sort_unstable();
+        places.dedup();
+        places.truncate(SENTINELS_MAX);
+        places
     }
+
+    /// The first that takes it. Two would begin two failovers; so after silence nobody else is asked.
+    fn order(&self, server: &Server, sentinels: &[(SocketAddr, &Watcher)], end: Instant) -> Result<(), SentinelsError> {
+        let mut last = SentinelsError::NobodyToAsk;
+        for (sentinel, watcher) in sentinels.iter().take_while(|_| Instant::now() < end) {
+            match self.ask(server, *sentinel, watcher, &["SENTINEL", "FAILOVER", &watcher.monitor]) {
+                Ok(_) | Err(RespError::ServerSilent(_) | RespError::ConnectionLost(..)) => return Ok(()),
+                // Another's is under way: what it leads to is what we wait for.
+                Err(RespError::CommandRefused(_, text)) if text.starts_with("INPROG") => return Ok(()),
+                Err(error) => last = SentinelsError::Refused(error),
+            }
+        }
+        Err(last)
+    }
+
+    /// As whom the file names, or else as the hook; where nobody knows that one, as everybody.
+    fn ask(&self, server: &Server, sentinel: SocketAddr, watcher: &Watcher, command: &[&str]) -> Result<Reply, RespError> {
+        if let (Some(user), Some(password)) = (&watcher.user, &self.password) {
+            return resp::ask(sentinel, user, password, command, Instant::now() + LOOK_TIMEOUT);
+        }
+        let refused = match server.ask(sentinel, command) {
+            Err(error @ RespError::LoginRefused(..)) => error,
+            other => return other,
+        };
+        match resp::exchange(sentinel, &[command], Instant::now() + LOOK_TIMEOUT)?.pop() {
+            Some(Reply::Error(text)) if text.starts_with("NOAUTH") => Err(refused),
+            Some(Reply::Error(text)) => Err(RespError::CommandRefused(sentinel, text)),
+            Some(reply) => Ok(reply),
+            None => Err(refused),
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Watcher>, SentinelsError> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(index, line)| watcher(line).ok_or(SentinelsError::LineMalformed(index + 1))).collect()
 }
 
 fn watcher(line: &str) -> Option<Watcher> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [host, port, monitor] = words[..] else { return None };
-    Some(Watcher { host: host.to_owned(), port: port.parse().ok()?, monitor: monitor.to_owned() })
-}
-
-/// The first that takes it. Two would begin two failovers; so after silence nobody else is asked.
-fn order(server: &Server, sentinels: &[(SocketAddr, &str)]) -> Result<(), SentinelsError> {
-    let mut last = SentinelsError::NobodyToAsk;
-    for (sentinel, monitor) in sentinels {
-        match ask(server, *sentinel, &["SENTINEL", "FAILOVER", monitor]) {
-            Ok(_) | Err(RespError::ServerSilent(_) | RespError::ConnectionLost(..)) => return Ok(()),
-            // Another's is under way: what it leads to is what we wait for.
-            Err(RespError::CommandRefused(_, text)) if text.starts_with("INPROG") => return Ok(()),
-            Err(error) => last = SentinelsError::Refused(error),
-        }
-    }
-    Err(last)
-}
-
-/// As the hook; where nobody knows the hook, as everybody.
-fn ask(server: &Server, sentinel: SocketAddr, command: &[&str]) -> Result<Reply, RespError> {
-    let refused = match server.ask(sentinel, command) {
-        Err(error @ RespError::LoginRefused(..)) => error,
-        other => return other,
+    let (host, port, monitor, user) = match words[..] {
+        [host, port, monitor] => (host, port, monitor, None),
+        [host, port, monitor, user] => (host, port, monitor, Some(user.to_owned())),
+        _ => return None,
     };
-    match resp::exchange(sentinel, &[command], Instant::now() + LOOK_TIMEOUT)?.pop() {
-        Some(Reply::Error(text)) if text.starts_with("NOAUTH") => Err(refused),
-        Some(Reply::Error(text)) => Err(RespError::CommandRefused(sentinel, text)),
-        Some(reply) => Ok(reply),
-        None => Err(refused),
+    Some(Watcher { host: host.to_owned(), port: port.parse().ok()?, monitor: monitor.to_owned(), user })
+}
+
+/// What a host stands for. A look-up that hangs is left behind: it ends with this process.
+fn addresses(host: &str, port: u16, until: Instant) -> Vec<SocketAddr> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return vec![SocketAddr::new(ip, port)];
     }
+    let (found, answer) = mpsc::channel();
+    let name = host.to_owned();
+    thread::spawn(move || {
+        let addresses = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // Nobody may be waiting any more.
+        let _ = found.send(addresses.unwrap_or_default());
+    });
+    answer.recv_timeout(until.saturating_duration_since(Instant::now())).unwrap_or_default()
 }
 
 /// The replicas' addresses, if every one of them could take over.
@@ -228,15 +266,54 @@ mod tests {
     use crate::handover::Role;
     use crate::info::Attached;
 
+    fn places(text: &str) -> Vec<(String, String)> {
+        let sentinels = Sentinels { watchers: parse(text).unwrap(), password: None };
+        let places = sentinels.places(Instant::now());
+        places.iter().map(|(address, watcher)| (address.to_string(), watcher.monitor.clone())).collect()
+    }
+
     #[test]
     fn the_file_names_hosts_and_what_is_watched_there() {
-        let read = Sentinels::parse("10.0.0.1 26379 ns.a\n\nfd00::1 26380 mymaster\n10.0.0.1 26379 ns.a\n").unwrap();
-        let expected = [("10.0.0.1:26379".parse().unwrap(), "ns.a"), ("[fd00::1]:26380".parse().unwrap(), "mymaster")];
-        assert_eq!(read.addresses(), expected);
-        for (text, line) in [("a", 1), ("a 1 m\nb x m", 2), ("a 1", 1), ("a 70000 m", 1), ("a 1 m more", 1)] {
-            assert!(matches!(Sentinels::parse(text), Err(SentinelsError::LineMalformed(at)) if at == line), "{text}");
+        let pair = |address: &str, monitor: &str| (address.to_owned(), monitor.to_owned());
+        let text = "10.0.0.1 26379 ns.a\n\nfd00::1 26380 mymaster\n10.0.0.1 26379 ns.a\n";
+        assert_eq!(places(text), [pair("10.0.0.1:26379", "ns.a"), pair("[fd00::1]:26380", "mymaster")]);
+        assert_eq!(places(""), []);
+        let user = |text: &str| parse(text).unwrap()[0].user.clone();
+        assert_eq!((user("a 1 m"), user("a 1 m u")), (None, Some("u".to_owned())));
+        for (text, line) in [("a", 1), ("a 1 m\nb x m", 2), ("a 1", 1), ("a 70000 m", 1), ("a 1 m u more", 1), ("monitor m", 1)] {
+            assert!(matches!(parse(text), Err(SentinelsError::LineMalformed(at)) if at == line), "{text}");
         }
-        assert_eq!(Sentinels::parse("").unwrap().addresses(), []);
+    }
+
+    /// The file as the operator renders it; the snapshots are its own test's.
+    #[test]
+    fn what_the_operator_renders_is_read() {
+        for (map, expected) in [
+            (
+                include_str!("../../core/tests/snapshots/failover-own/ConfigMap-rfr-failover-own.json"),
+                vec!["rfs-failover-own.shop.svc.cluster.local. 26379 mymaster"],
+            ),
+            (
+                include_str!("../../core/tests/snapshots/failover-referring/ConfigMap-rfr-failover-referring.json"),
+                vec![
+                    "10.0.0.1 26379 shop.failover-referring",
+                    "10.0.0.2 26379 shop.failover-referring",
+                    "10.0.0.3 26379 shop.failover-referring",
+                ],
+            ),
+        ] {
+            let text = map.split_once("\"sentinels\": \"").unwrap().1.split_once('"').unwrap().0.replace("\\n", "\n");
+            let lines = |watcher: &Watcher| format!("{} {} {}", watcher.host, watcher.port, watcher.monitor);
+            assert_eq!(parse(&text).unwrap().iter().map(lines).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn a_name_is_looked_up_and_not_for_ever() {
+        let soon = Instant::now() + Duration::from_secs(5);
+        assert!(addresses("localhost", 7, soon).iter().all(|address| address.ip().is_loopback() && address.port() == 7));
+        assert!(!addresses("localhost", 7, soon).is_empty());
+        assert_eq!(addresses("localhost", 7, Instant::now() - Duration::from_secs(1)), [], "the time is up");
     }
 
     #[test]

@@ -5,7 +5,12 @@
 mod support;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use support::writer::{Writer, lost};
@@ -137,4 +142,54 @@ fn without_a_sentinel_writes_go_on() {
     assert_eq!(primary.client().text(&["SET", "key", "after"]), "OK");
     fs::remove_file(primary.folder.join("conf/sentinels")).unwrap();
     assert!(stderr(&primary.pre_stop("8000")).contains("sentinels: No such file"));
+}
+
+/// Says OK to everything it is asked, and does nothing.
+fn idle_sentinel() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut sent = [0; 1024];
+            if stream.read(&mut sent).is_ok() {
+                let _ = stream.write_all(b"+OK\r\n+OK\r\n");
+            }
+        }
+    });
+    address
+}
+
+/// The Sentinels may still be at it: what the primary took now would be lost.
+#[test]
+fn an_order_that_was_taken_holds_writes_back_until_the_stop() {
+    let (primary, replica, _sentinels) = watched("9.1");
+    let idle = idle_sentinel();
+    primary.write("conf/sentinels", &format!("{} {} mymaster\n", idle.ip(), idle.port()));
+    let output = primary.pre_stop("8000");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("have promoted nobody yet; writes wait"), "{}", stderr(&output));
+    let (address, (told, answer)) = (primary.address(), mpsc::channel());
+    let writing = thread::spawn(move || told.send(Client::login(address).unwrap().call(&["SET", "key", "after"])));
+    assert!(answer.recv_timeout(Duration::from_millis(500)).is_err(), "it was written");
+    assert_eq!((primary.info("role"), replica.info("role")), ("master".to_owned(), "slave".to_owned()));
+    assert_eq!(primary.client().text(&["CLIENT", "UNPAUSE"]), "OK");
+    writing.join().unwrap().unwrap();
+}
+
+/// A login that the file names, at Sentinels that don't know the hook.
+#[test]
+fn sentinels_elsewhere_are_asked_with_a_login_of_their_own() {
+    let (primary, replica, sentinels) = watched("9.1");
+    for sentinel in &sentinels {
+        assert_eq!(sentinel.client().text(&["ACL", "SETUSER", "hook", "off"]), "OK");
+        assert_eq!(sentinel.client().text(&["ACL", "SETUSER", "theirs", "on", ">their-word", "+sentinel|failover"]), "OK");
+    }
+    let hosts: String = sentinels.iter().map(|sentinel| format!("{} {} mymaster theirs\n", sentinel.ip, sentinel.port)).collect();
+    primary.write("conf/sentinels", &hosts);
+    let refused = primary.pre_stop("8000");
+    assert_eq!(refused.status.code(), Some(1), "without the password: {}", stderr(&refused));
+    primary.write("accounts/sentinels", "their-word");
+    let output = primary.pre_stop("30000");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(replica.info("role"), "master");
 }

@@ -176,11 +176,9 @@ fn to_make(topology: &Topology) -> BTreeSet<Account> {
 }
 
 /// What logs in to the Sentinels that the instance refers to.
-async fn elsewhere<W: World>(world: &W, topology: &Topology) -> Result<Option<Credential>, AccountsError> {
-    let Some(auth) = topology.referenced().and_then(|reference| reference.get("auth")) else { return Ok(None) };
-    let Some(secret) = text(auth, "/passwordSecret") else { return Ok(None) };
-    let user = text(auth, "/username").unwrap_or(Account::Default.name()).to_owned();
-    Ok(Some(Credential { user, password: given(world, topology, secret).await? }))
+pub(crate) async fn elsewhere<W: World>(world: &W, topology: &Topology) -> Result<Option<Credential>, AccountsError> {
+    let Some(login) = topology.login_elsewhere() else { return Ok(None) };
+    Ok(Some(Credential { user: login.user.into(), password: given(world, topology, login.secret).await? }))
 }
 
 /// A password that a person gave. It is read at every look, which are minutes apart where nothing happens: people's Secrets are in no

@@ -47,7 +47,7 @@ pub use metadata::{labels, pod_selector, selector};
 pub use mounted::account_secret;
 pub use part::{MEMBERS_MAX, Part, SHARDS_MAX};
 pub use spec::is_ipv6;
-pub use topology::{Topology, TopologyKind};
+pub use topology::{LoginElsewhere, Topology, TopologyKind};
 
 use crate::object::Object;
 use crate::settings::Settings;

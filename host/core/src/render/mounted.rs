@@ -38,19 +38,20 @@ fn start(mode: StartMode) -> &'static str {
     }
 }
 
-/// The Sentinels that the hook may ask: `monitor NAME`, which is the data set's name among them, and a line `HOST PORT` for each. Own
-/// Sentinels are one line, by the Service that names them all, so that their number is in no file.
+/// The Sentinels that the hook may ask, a line `HOST PORT NAME` for each: NAME is what they call the data set. Own Sentinels are one line, by
+/// the Service that names them all, so that their number is in no file; its dot at the end spares a resolver its search list. Where people
+/// give a login for Sentinels elsewhere, its user follows (`HOST PORT NAME USER`), and the password is mounted beside the accounts'.
 fn sentinels(topology: &Topology, settings: &Settings) -> String {
     let monitor = topology.monitor();
     let Some(reference) = topology.referenced() else {
         let service = names::sentinel_workload(&topology.name);
         let port = names::SENTINEL_PORT;
-        return format!("monitor {monitor}\n{service}.{}.svc.{} {port}\n", topology.namespace, settings.cluster_domain);
+        return format!("{service}.{}.svc.{}. {port} {monitor}\n", topology.namespace, settings.cluster_domain);
     };
+    let user = topology.login_elsewhere().map(|login| format!(" {}", login.user)).unwrap_or_default();
     let nodes = reference.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let address = |node: &Value| Some((node.get("ip")?.as_str()?.to_owned(), node.get("port")?.as_u64()?));
-    let lines = nodes.iter().filter_map(address).map(|(ip, port)| format!("{ip} {port}\n"));
-    std::iter::once(format!("monitor {monitor}\n")).chain(lines).collect()
+    nodes.iter().filter_map(address).map(|(ip, port)| format!("{ip} {port} {monitor}{user}\n")).collect()
 }
 
 /// The `user` lines, hashes only.
@@ -117,11 +118,15 @@ mod tests {
     #[test]
     fn the_hook_is_told_which_sentinels_know_the_data_set_and_as_what() {
         for (topology, expected) in [
-            (mk_failover(), "monitor mymaster\nrfs-demo.shop.svc.cluster.local 26379\n"),
-            (mk_referring(), "monitor shop.demo\n10.0.0.1 26379\n10.0.0.2 26380\nfd00::3 26379\n"),
+            (mk_failover(), "rfs-demo.shop.svc.cluster.local. 26379 mymaster\n"),
+            (mk_referring(), "10.0.0.1 26379 shop.demo\n10.0.0.2 26380 shop.demo\nfd00::3 26379 shop.demo\n"),
         ] {
             assert_eq!(data(&topology, Part::Data, &mk_inputs())["sentinels"], expected);
         }
+        let mut login = mk_referring();
+        login.spec["sentinel"]["sentinelReference"]["auth"] = json!({ "username": "u", "passwordSecret": "theirs" });
+        let lines = data(&login, Part::Data, &mk_inputs())["sentinels"].as_str().unwrap().to_owned();
+        assert!(lines.lines().all(|line| line.ends_with(" shop.demo u")), "{lines}");
     }
 
     #[test]

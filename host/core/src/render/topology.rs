@@ -77,6 +77,15 @@ pub struct Topology {
     pub spec: Value,
 }
 
+/// A login that people give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoginElsewhere<'a> {
+    /// User.
+    pub user: &'a str,
+    /// Name of the Secret that holds the password.
+    pub secret: &'a str,
+}
+
 impl Topology {
     /// What is said of Sentinels, own or referenced ones, where they watch a data set: `spec.sentinel`.
     pub fn watched(&self) -> Option<&Value> {
@@ -87,6 +96,13 @@ impl Topology {
     /// The Sentinels that exist elsewhere, in place of own ones.
     pub fn referenced(&self) -> Option<&Value> {
         self.watched()?.get("sentinelReference").filter(|reference| reference.is_object())
+    }
+
+    /// What logs in to these; `None` if they ask for nothing.
+    pub fn login_elsewhere(&self) -> Option<LoginElsewhere<'_>> {
+        let auth = self.referenced()?.get("auth")?;
+        let text = |key: &str| auth.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        Some(LoginElsewhere { user: text("username").unwrap_or(names::account::DEFAULT), secret: text("passwordSecret")? })
     }
 
     /// What is said of the instance's own Sentinels.
@@ -162,6 +178,24 @@ mod tests {
             let topology = Topology { kind, namespace, name, uid: "u".into(), valkey_uid: "v".into(), spec };
             let found = (topology.watched().is_some(), topology.roles(), topology.monitor());
             assert_eq!(found, (watched, roles, monitor.to_owned()), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_logs_in_elsewhere() {
+        let login = |user, secret| Some(LoginElsewhere { user, secret });
+        for (auth, expected) in [
+            (json!(null), None),
+            (json!({}), None),
+            (json!({ "username": "", "passwordSecret": "" }), None),
+            (json!({ "passwordSecret": "s" }), login("default", "s")),
+            (json!({ "username": "u", "passwordSecret": "s" }), login("u", "s")),
+        ] {
+            let (namespace, name) = ("shop".into(), "demo".into());
+            let spec = json!({ "sentinel": { "sentinelReference": { "nodes": [], "auth": auth } } });
+            let kind = TopologyKind::Failover;
+            let topology = Topology { kind, namespace, name, uid: "u".into(), valkey_uid: "v".into(), spec };
+            assert_eq!(topology.login_elsewhere(), expected, "{auth}");
         }
     }
 

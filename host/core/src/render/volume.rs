@@ -17,6 +17,9 @@ const RUN: &str = "run";
 /// Key of the `user` lines, in the Secret and in the mounted folder.
 pub(super) const USERS_ACL: &str = "users.acl";
 
+/// The password of the user that `sentinels` names, for Sentinels that exist elsewhere.
+const SENTINELS_PASSWORD: &str = "sentinels";
+
 /// Readable by the pod's group (`fsGroup`), by nobody else.
 const MODE_GROUP: u32 = 0o440;
 /// Nothing secret in it.
@@ -56,7 +59,15 @@ fn account_sources(topology: &Topology, part: Part) -> Vec<Value> {
             "items": [{ "key": "password", "path": account }],
         } })
     });
-    std::iter::once(users).chain(passwords).collect()
+    // A person's Secret that isn't there must not keep the server from starting.
+    let elsewhere = topology.login_elsewhere().filter(|_| part == Part::Data).map(|login| {
+        json!({ "secret": {
+            "name": login.secret,
+            "items": [{ "key": "password", "path": SENTINELS_PASSWORD }],
+            "optional": true,
+        } })
+    });
+    std::iter::once(users).chain(passwords).chain(elsewhere).collect()
 }
 
 /// Mounts of the init container.
@@ -109,7 +120,7 @@ pub(super) fn claim_templates(topology: &Topology, part: Part, live: Option<&Obj
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{every_part, mk_cluster, mk_failover, mk_sentinel, mk_topology, template_of};
+    use super::super::testing::{every_part, mk_cluster, mk_failover, mk_referring, mk_sentinel, mk_topology, template_of};
     use super::*;
 
     #[test]
@@ -128,6 +139,16 @@ mod tests {
                 assert_eq!(sources.contains(&secret), needed.contains(&account), "{part:?} {account}");
             }
         }
+    }
+
+    #[test]
+    fn the_hook_has_what_logs_in_to_sentinels_elsewhere() {
+        let mut topology = mk_referring();
+        assert!(!Value::Array(account_sources(&topology, Part::Data)).to_string().contains(SENTINELS_PASSWORD));
+        topology.spec["sentinel"]["sentinelReference"]["auth"] = json!({ "username": "u", "passwordSecret": "theirs" });
+        let last = account_sources(&topology, Part::Data).pop().unwrap();
+        let items = json!([{ "key": "password", "path": "sentinels" }]);
+        assert_eq!(last, json!({ "secret": { "name": "theirs", "items": items, "optional": true } }));
     }
 
     #[test]
