@@ -15,7 +15,6 @@ use vko_wit::planning::{Desired, Plan, Purpose, StartMode, Track};
 use super::Instance;
 use super::gather::{Mounted, mounted};
 use super::topology::Named;
-use super::view::beside;
 use crate::accounts::Accounts;
 use crate::execute::{desired, labels};
 use crate::guard::{Circumstances, View, members_allowed};
@@ -52,8 +51,7 @@ impl<W: World> Instance<W> {
             tracing::warn!(namespace, instance, %error, "labels not applied");
         }
         match self.rendered(kind, topology, observed, plan, accounts) {
-            Ok(mut objects) => {
-                objects.extend(beside(named));
+            Ok(objects) => {
                 let applied = desired::apply(&*self.shared.world, topology, &objects).await;
                 if let Some((id, error)) = applied.failed.first() {
                     host.problem = Some(("ObjectNotApplied".into(), format!("{id}: {error}")));
@@ -61,6 +59,7 @@ impl<W: World> Instance<W> {
             }
             Err((reason, message)) => host.problem = Some((reason, message)),
         }
+        self.show_beside(named, topology, person).await;
         // A pod that can't be told now is told at the next look; nothing else waits for it.
         let unsettled = self.refresh_mounts(kind, pods).await.unwrap_or_else(|error| {
             tracing::warn!(namespace, instance, %error, "mounted files not refreshed");

@@ -151,7 +151,7 @@ impl<W: World> Instance<W> {
         let status = topology_status(&before, &decision, &host, &cut_off, topology.generation(), observed.now);
         self.note_finished(&site, &observed, decision.plan.as_ref()).await?;
         site.store.report(&status).await?;
-        self.report_sentinel(topology, &status).await?;
+        self.report_sentinel(topology, &status).await;
         Ok(Next::After(self.pace(&observed, &decision, unsettled, &host)))
     }
 }

@@ -105,6 +105,8 @@ pub struct Instance<W> {
     rescued: Option<Ledger>,
     /// JSON of the last plan, for the journal.
     last_plan: String,
+    /// Why the Sentinel object beside the topology object isn't as it should be, as people were told; empty if it is.
+    unseen: String,
 }
 
 /// What comes after a look.
@@ -136,6 +138,7 @@ impl<W: World> Instance<W> {
             site: None,
             rescued: None,
             last_plan: String::new(),
+            unseen: String::new(),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::instance::{Instance, Next};
 use crate::object::{Kind, ObjectId};
 use crate::policy::{GuestError, Policy, PolicyInfo};
 use crate::testing::FakeWorld;
+use crate::world::ApiError;
 
 /// A policy that wants nothing, and shows a primary and a Sentinel.
 struct Quiet(PolicyInfo);
@@ -145,6 +146,25 @@ async fn a_persons_sentinels_are_not_taken_over() {
     instance.look().await.unwrap();
     let sentinel = world.object(&sentinel_id()).unwrap();
     assert_eq!((reason(&sentinel), &sentinel["spec"]), ("NameTaken", &json!({"replicas": 5})));
+}
+
+#[tokio::test]
+async fn a_view_that_can_not_be_written_is_told_once_and_harms_nothing() {
+    let world = with_sentinels();
+    let mut instance = instance_of(&world, Architecture::Failover);
+    instance.look().await.unwrap();
+    world.state().objects.remove(&sentinel_id());
+    let refused = || ("apply Sentinel x".to_owned(), ApiError::Forbidden("no".into()));
+    world.state().refusals.extend([refused(), refused(), refused()]);
+    world.effects();
+    for _ in 0..3 {
+        instance.look().await.unwrap();
+    }
+    let failover = world.object(&ObjectId::new(Kind::Failover, "shop", "x")).unwrap();
+    assert_eq!(reason(&failover), "PolicySilent", "the policy's word on Ready, not the host's");
+    assert_eq!(world.effects().iter().filter(|effect| effect.contains("SentinelNotShown")).count(), 1);
+    instance.look().await.unwrap();
+    assert_eq!(count(&world, Kind::Sentinel), 1, "tried again");
 }
 
 #[tokio::test]
