@@ -41,7 +41,8 @@ impl<W: World> Instance<W> {
     /// EXECUTE. Returns whether mounted files of running pods are still being refreshed.
     pub(super) async fn execute(&mut self, seen: &Seen<'_, W>, plan: &Plan, tracks: &[Track], host: &mut HostFacts) -> bool {
         let Seen { site, named, topology, observed, accounts, pods, person } = *seen;
-        let (namespace, instance) = (&self.key.namespace, &self.key.name);
+        let key = self.key.clone();
+        let (namespace, instance) = (&key.namespace, &key.name);
         let kind = named.id.kind;
         if !self.shared.lease.is_leader() {
             return true;
