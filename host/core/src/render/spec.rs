@@ -15,6 +15,8 @@ pub(super) struct PodSpec {
     claim: bool,
     /// Sentinels move the primary's role: a data server's hook asks them.
     watched: bool,
+    /// The Secret of those that exist elsewhere, which the hook's pod mounts.
+    login: Option<String>,
     /// The image is required; without one, this says where it is missing.
     no_image: RenderError,
 }
@@ -35,6 +37,7 @@ impl PodSpec {
             ipv6: is_ipv6(topology, Some(part)),
             claim: storage(topology, part).is_some(),
             watched: part == Part::Data && topology.watched().is_some(),
+            login: topology.login_elsewhere().filter(|_| part == Part::Data).map(|login| login.secret.to_owned()),
             no_image: topology.missing("image"),
         }
     }
@@ -72,6 +75,9 @@ impl PodSpec {
         hashed.insert("ipv6".to_owned(), json!(self.ipv6));
         if self.watched {
             hashed.insert("watched".to_owned(), json!(true));
+        }
+        if let Some(secret) = &self.login {
+            hashed.insert("login".to_owned(), json!(secret));
         }
         short_digest(&canonical(&Value::Object(hashed)))
     }

@@ -121,8 +121,11 @@ fn the_hash_changes_exactly_with_the_template() {
 fn sentinels_change_the_hook_of_data_servers_and_their_number_or_place_does_not() {
     assert_changes(&mk_topology(), "/sentinel", &mk_failover().spec["sentinel"], &[(Part::Data, true)]);
     assert_changes(&mk_failover(), "/sentinel", &mk_referring().spec["sentinel"], &[(Part::Data, false)]);
-    let reference = json!({ "nodes": [{ "ip": "10.0.0.9", "port": 1 }], "auth": { "username": "u", "passwordSecret": "s" } });
+    let mut reference = json!({ "nodes": [{ "ip": "10.0.0.9", "port": 1 }] });
     assert_changes(&mk_referring(), "/sentinel/sentinelReference", &reference, &[(Part::Data, false)]);
+    // What logs in there is mounted.
+    reference["auth"] = json!({ "username": "u", "passwordSecret": "s" });
+    assert_changes(&mk_referring(), "/sentinel/sentinelReference", &reference, &[(Part::Data, true)]);
 }
 
 #[test]
