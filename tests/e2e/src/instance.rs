@@ -266,6 +266,17 @@ impl Instance {
         })
     }
 
+    /// Waits until a condition of the `Valkey` has a reason.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_reason(&self, kind: &str, reason: &str, deadline: Duration) -> Result {
+        let fields = format!("metadata.name={}", self.name);
+        let watched = kubectl::named(&self.namespace, "valkeys", &fields);
+        let has = |valkey: &Value| condition(valkey, kind).is_some_and(|condition| condition["reason"] == reason);
+        kubectl::watch_until(&format!("{kind} to be {reason}"), watched, deadline, |_, valkey| has(valkey)).map(|_| ())
+    }
+
     /// Waits until it is ready again after something was done to it: a new primary that is not `former`, as many ready members as declared.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 //! The operator under test: installed by Helm, as people do, or run on this machine for one namespace.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -19,55 +18,94 @@ pub const SELECTOR: &str = "app.kubernetes.io/name=valkey-operator";
 
 const ROLLOUT: Duration = Duration::from_secs(120);
 
-/// Who uses the cluster: many tests with namespaces of their own, or one that takes the operator, the nodes or the quiet away from them.
-static CLUSTER: RwLock<()> = RwLock::new(());
-/// Whether the operator is as Helm installs it. What a test that has the cluster for itself leaves, nobody knows.
-static AS_INSTALLED: AtomicBool = AtomicBool::new(false);
-static INSTALLING: Mutex<()> = Mutex::new(());
-
-/// The installed operator and the cluster, beside other tests, until this is dropped.
-#[derive(Debug)]
-#[must_use = "when it is dropped, a test that stops the operator may begin"]
-pub struct Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'static, ()>);
-
-/// The installed operator and the cluster for one test alone, until this is dropped.
-#[derive(Debug)]
-#[must_use = "when it is dropped, other tests begin"]
-pub struct Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'static, ()>);
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        AS_INSTALLED.store(false, Ordering::Release);
-    }
+/// What the tests of a file have agreed on.
+struct Cluster {
+    used: Used,
+    /// Whether the operator is as Helm installs it. What a test that had the cluster for itself left, nobody knows.
+    as_installed: bool,
 }
 
-/// For a test that keeps to its namespace. Installs the operator if need be.
+/// Who uses the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Used {
+    ByNobody,
+    Shared(usize),
+    AtRest(usize),
+    Alone,
+}
+
+static CLUSTER: Mutex<Cluster> = Mutex::new(Cluster { used: Used::ByNobody, as_installed: false });
+static FREED: Condvar = Condvar::new();
+
+/// The cluster and its operator, as a test asked for them, until this is dropped.
+#[derive(Debug)]
+#[must_use = "when it is dropped, tests that need the cluster in another state begin"]
+pub struct Use(());
+
+/// For a test that keeps to its namespace: the installed operator, beside other tests.
 ///
 /// # Errors
 /// Helm or the roll-out fails.
-pub fn shared() -> Result<Shared> {
-    let shared = Shared(CLUSTER.read().unwrap_or_else(PoisonError::into_inner));
-    as_installed()?;
-    Ok(shared)
+pub fn shared() -> Result<Use> {
+    enter(|used| match used {
+        Used::ByNobody => Some(Used::Shared(1)),
+        Used::Shared(tests) => Some(Used::Shared(tests + 1)),
+        Used::AtRest(_) | Used::Alone => None,
+    })
 }
 
-/// For a test that stops, moves, configures or counts the operator, swaps its policies, or strikes nodes. Waits for those that run.
+/// For a test that stops, moves, configures or counts the operator, swaps its policies, or strikes nodes: nobody else is there.
 ///
 /// # Errors
 /// Helm or the roll-out fails.
-pub fn alone() -> Result<Alone> {
-    let alone = Alone(CLUSTER.write().unwrap_or_else(PoisonError::into_inner));
-    as_installed()?;
-    Ok(alone)
+pub fn alone() -> Result<Use> {
+    enter(|used| (used == Used::ByNobody).then_some(Used::Alone))
 }
 
-fn as_installed() -> Result {
-    let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    if !AS_INSTALLED.load(Ordering::Acquire) {
+/// For tests that run operators of their own on this machine: the installed one does nothing meanwhile.
+///
+/// # Errors
+/// Helm or the roll-out fails, or the operator's pods don't go.
+pub fn at_rest() -> Result<Use> {
+    enter(|used| match used {
+        Used::ByNobody => Some(Used::AtRest(1)),
+        Used::AtRest(tests) => Some(Used::AtRest(tests + 1)),
+        Used::Shared(_) | Used::Alone => None,
+    })
+}
+
+fn enter(next: impl Fn(Used) -> Option<Used>) -> Result<Use> {
+    let cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = FREED.wait_while(cluster, |cluster| next(cluster.used).is_none());
+    let mut cluster = waited.unwrap_or_else(PoisonError::into_inner);
+    if !cluster.as_installed {
         install()?;
-        AS_INSTALLED.store(true, Ordering::Release);
+        cluster.as_installed = true;
     }
-    Ok(())
+    cluster.used = next(cluster.used).context("others use the cluster")?;
+    let entered = Use(());
+    let rests = if cluster.used == Used::AtRest(1) { stop() } else { Ok(()) };
+    drop(cluster);
+    rests.map(|()| entered)
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let mut cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+        cluster.used = match cluster.used {
+            Used::Shared(tests @ 2..) => Used::Shared(tests - 1),
+            Used::AtRest(tests @ 2..) => Used::AtRest(tests - 1),
+            Used::Alone | Used::AtRest(_) => {
+                cluster.as_installed = false;
+                if let Err(error) = start() {
+                    eprintln!("the operator did not start again: {error:#}");
+                }
+                Used::ByNobody
+            }
+            Used::Shared(_) | Used::ByNobody => Used::ByNobody,
+        };
+        FREED.notify_all();
+    }
 }
 
 /// Installs the operator, or brings it back to its two replicas.

@@ -14,8 +14,8 @@ use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, 
 
 /// A successor waits out the Lease of the one that was killed.
 const RECOVERED: Duration = Duration::from_secs(240);
-/// Runs side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing.
-const SIDE_BY_SIDE: usize = 6;
+/// Runs of a test side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing.
+const SIDE_BY_SIDE: usize = 3;
 const KEYS: usize = 500;
 
 /// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
@@ -92,11 +92,10 @@ fn killed_while_creating(wanted: &Wanted) -> Result {
     if !bed::is_here() {
         return skipped("runs operators on this machine");
     }
-    let _operator = operator::alone()?;
-    operator::stop()?;
+    let _operator = operator::at_rest()?;
     let arch = wanted.arch.name();
     let mut effects = 0;
-    let tested = in_space(&format!("crash-{arch}"), |namespace| {
+    in_space(&format!("crash-{arch}"), |namespace| {
         let succession = creation(namespace, wanted, None)?;
         effects = u64::try_from(succession.operator.effects()?)?;
         Ok(succession)
@@ -105,9 +104,7 @@ fn killed_while_creating(wanted: &Wanted) -> Result {
         figure(&format!("crash: effects of a creation, {arch}"), effects);
         assert!(effects > 10, "a creation has more effects than {effects}");
         at_each_point(effects, arch, |namespace, n| in_space(namespace, |namespace| creation(namespace, wanted, Some(n))))
-    });
-    operator::start()?;
-    tested
+    })
 }
 
 fn creation(namespace: &str, wanted: &Wanted, die_after: Option<u64>) -> Result<Succession> {
@@ -124,10 +121,9 @@ fn killed_after_each_effect_of_a_promotion() -> Result {
     if !bed::is_here() {
         return skipped("runs operators on this machine");
     }
-    let _operator = operator::alone()?;
-    operator::stop()?;
+    let _operator = operator::at_rest()?;
     let mut effects = 0;
-    let tested = in_space("crash-promotion", |namespace| {
+    in_space("crash-promotion", |namespace| {
         let succession = promotion(namespace, None)?;
         effects = u64::try_from(succession.operator.effects()?)?;
         Ok(succession)
@@ -136,9 +132,7 @@ fn killed_after_each_effect_of_a_promotion() -> Result {
         figure("crash: effects of a promotion", effects);
         assert!(effects > 2, "a promotion has more effects than {effects}");
         at_each_point(effects, "promotion", |namespace, n| in_space(namespace, |namespace| promotion(namespace, Some(n))))
-    });
-    operator::start()?;
-    tested
+    })
 }
 
 fn promotion(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
