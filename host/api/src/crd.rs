@@ -7,6 +7,8 @@
 //!    operator alone writes it, and a bound there could only keep the truth out.
 //! 4. Rules are on what people write: Valkey, Sentinel, User. The rest is the operator's own.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
@@ -15,7 +17,7 @@ use kube::CustomResourceExt;
 use crate::{Cluster, Failover, Sentinel, User, Valkey, rules};
 
 /// Fields whose schema is a Kubernetes type.
-const EMBEDDED: [&str; 13] = [
+pub(crate) const EMBEDDED: [&str; 13] = [
     "spec.resources",
     "spec.customAffinity",
     "spec.CustomAffinity",
@@ -131,6 +133,30 @@ fn bound(schema: &mut JSONSchemaProps) {
 /// The schema of a field, by its path.
 fn descend<'a>(root: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSONSchemaProps> {
     path.split('.').try_fold(root, |schema, name| schema.properties.as_mut()?.get_mut(name))
+}
+
+/// The fields of a kind's spec that have nothing of their own below them, as paths from the spec: `access.ports`. What is embedded from
+/// Kubernetes counts as one. Tests hold each of them to a reader.
+pub fn spec_fields(crd: &CustomResourceDefinition) -> BTreeSet<String> {
+    let schemas = crd.spec.versions.iter().filter_map(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
+    let specs = schemas.filter_map(|root| root.properties.as_ref()?.get("spec"));
+    let mut found = BTreeSet::new();
+    specs.for_each(|spec| leaves(spec, "spec", &mut found));
+    found
+}
+
+fn leaves(schema: &JSONSchemaProps, path: &str, found: &mut BTreeSet<String>) {
+    let below = match schema.items.as_ref() {
+        Some(JSONSchemaPropsOrArray::Schema(item)) if item.properties.is_some() => item,
+        _ => schema,
+    };
+    let opaque = EMBEDDED.contains(&path) || schema.x_kubernetes_preserve_unknown_fields == Some(true);
+    match below.properties.as_ref().filter(|_| !opaque) {
+        Some(fields) => fields.iter().for_each(|(name, field)| leaves(field, &format!("{path}.{name}"), found)),
+        None => {
+            found.insert(path.trim_start_matches("spec.").to_owned());
+        }
+    }
 }
 
 /// Visits a schema and everything below it.

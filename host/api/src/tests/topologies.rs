@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{alone, cluster, failover, images, least, merge, with};
 use crate::affinity::of_shard;
-use crate::crd::crds;
+use crate::crd::{crds, spec_fields};
 use crate::topology::TopologySpec;
 use crate::translate::{read, refused_changes, resolve_sentinel, sentinel_beside, translate};
 
@@ -129,20 +129,6 @@ fn changes_of_shards_and_sentinels_that_must_not_arrive() {
     }
 }
 
-/// Leaf fields of a schema; what is embedded from Kubernetes counts as one.
-fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    let embedded = ["resources", "customAffinity", "affinity", "tolerations", "securityContext", "exporter"];
-    let name = path.rsplit('.').next().unwrap_or_default();
-    let items = &schema["items"];
-    let below = if items.is_object() && items["properties"].is_object() { items } else { schema };
-    match below["properties"].as_object().filter(|_| !embedded.contains(&name)) {
-        Some(fields) => fields.iter().for_each(|(name, field)| leaves(field, &format!("{path}.{name}"), found)),
-        None => {
-            found.insert(path.trim_start_matches('.').to_owned());
-        }
-    }
-}
-
 /// A field of a Valkey and a value that says something about it, with what must stand beside it.
 fn telling() -> Vec<(&'static str, Value)> {
     let nodes = |first: Value| json!([first, {"ip": "10.0.0.1", "port": 1}, {"ip": "10.0.0.2", "port": 1}]);
@@ -175,7 +161,7 @@ fn telling() -> Vec<(&'static str, Value)> {
         ("sentinel.version", failover(json!({"version": "9.1"}))),
         ("sentinel.image", failover(json!({"image": "a:1"}))),
         ("sentinel.imagePullPolicy", failover(json!({"imagePullPolicy": "Always"}))),
-        ("sentinel.imagePullSecrets.name", failover(json!({"imagePullSecrets": [{"name": "x"}]}))),
+        ("sentinel.imagePullSecrets", failover(json!({"imagePullSecrets": [{"name": "x"}]}))),
         ("sentinel.access.defaultPasswordSecret", failover(json!({"access": {"defaultPasswordSecret": "x"}}))),
         ("sentinel.access.externalTLSSecret", failover(json!({"access": {"externalTLSSecret": "x"}}))),
         ("sentinel.sentinelReference.nodes.ip", reference(json!({}))),
@@ -212,10 +198,7 @@ fn telling() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn every_field_changes_the_topology_object_or_is_refused() {
-    let crd = serde_json::to_value(crds().into_iter().find(|crd| crd.spec.names.kind == "Valkey").unwrap()).unwrap();
-    let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec").unwrap();
-    let mut fields = BTreeSet::new();
-    leaves(spec, "", &mut fields);
+    let fields = spec_fields(&crds().into_iter().find(|crd| crd.spec.names.kind == "Valkey").unwrap());
     let rows = telling();
     let told: BTreeSet<String> = rows.iter().map(|(field, _)| (*field).to_owned()).collect();
     assert_eq!(told, fields, "a field without a case, or a case without a field");

@@ -189,7 +189,7 @@ fn owner_reference(valkey: &Object) -> Value {
 }
 
 /// Whether claims go with the instance.
-fn claims_go(valkey: Option<&Object>, topology: &Object) -> bool {
+pub(super) fn claims_go(valkey: Option<&Object>, topology: &Object) -> bool {
     let retains = topology.0.pointer("/spec/storage/retainAfterDeleted").and_then(Value::as_bool);
     let asked = valkey.is_some_and(|valkey| valkey.finalizers().any(|finalizer| finalizer == names::DELETE_PVC));
     retains == Some(false) || (asked && retains != Some(true))

@@ -1,5 +1,6 @@
 //! Looks, from a Valkey that was just written to one that is gone.
 
+mod fields;
 mod kinds;
 
 use std::sync::{Arc, Mutex};

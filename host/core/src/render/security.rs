@@ -7,7 +7,7 @@ const VALKEY_ID: u32 = 999;
 
 /// Fields of the instance's `securityContext` that are taken over. None of them leaves `restricted` (a `runAsUser` of 0 is
 /// stopped by `runAsNonRoot`); the rest of a pod's security context is the host's.
-const OVERRIDABLE: [&str; 5] = ["runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "supplementalGroups"];
+const OVERRIDABLE: [&str; 3] = ["runAsUser", "fsGroup", "supplementalGroups"];
 
 /// The pod's security context.
 pub(super) fn pod(wanted: Option<&Value>) -> Value {
@@ -92,13 +92,33 @@ mod tests {
         }
     }
 
+    /// A value of a schema's type that says something.
+    fn telling(schema: &Value) -> Value {
+        let fields =
+            || schema["properties"].as_object().into_iter().flatten().map(|(name, field)| (name.clone(), telling(field)));
+        match schema["type"].as_str() {
+            Some("integer") => json!(7),
+            Some("boolean") => json!(false),
+            Some("array") => json!([telling(&schema["items"])]),
+            Some("object") => fields().collect::<Map<_, _>>().into(),
+            _ => json!("x"),
+        }
+    }
+
     #[test]
-    fn ids_and_groups_are_the_instances_to_choose() {
-        let wanted =
-            json!({ "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "fsGroupChangePolicy": "Always", "supplementalGroups": [4] });
-        let context = pod(Some(&wanted));
-        for name in OVERRIDABLE {
-            assert_eq!(context[name], wanted[name], "{name}");
+    fn ids_and_groups_are_the_instances_to_choose_and_the_rest_is_refused() {
+        let crds = vko_api::crd::crds();
+        let crd = serde_json::to_value(crds.iter().find(|crd| crd.spec.names.kind == "Valkey")).unwrap();
+        let schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/securityContext/properties");
+        for (field, schema) in schema.and_then(Value::as_object).unwrap() {
+            let context = json!({ field.as_str(): telling(schema) });
+            let taken = pod(Some(&context))[field.as_str()] == context[field.as_str()];
+            let spec = json!({ "version": "9.1", "arch": "replica", "replicas": { "replicasOfShard": 3 },
+                "resources": { "limits": { "memory": "256Mi" } }, "securityContext": context });
+            let valkey = vko_api::translate::read(&json!({ "metadata": { "name": "x", "namespace": "shop" }, "spec": spec }));
+            let refused = vko_api::validate(&valkey.unwrap()).iter().any(|violation| violation.field.ends_with(field));
+            assert_eq!(taken, OVERRIDABLE.contains(&field.as_str()), "{field}");
+            assert_ne!(taken, refused, "{field}: taken over {taken}, refused {refused}");
         }
     }
 }
