@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::crd::crds;
+use crate::crd::{EMBEDDED, crds};
 use crate::rules;
 
 fn schemas() -> Vec<(String, Value)> {
@@ -69,8 +69,20 @@ fn nothing_is_nullable_and_every_own_field_is_described() {
             assert_eq!(schema["nullable"], Value::Null, "{path}");
             assert!(schema.get("default").is_none_or(|default| !default.is_null()), "{path}");
         });
-        for (name, field) in schema["properties"]["spec"]["properties"].as_object().unwrap() {
-            assert!(field["description"].as_str().is_some_and(|text| !text.is_empty()), "{kind}.spec.{name}");
+        for part in ["spec", "status"] {
+            each(&schema["properties"][part], part, &mut |path, schema| {
+                let ours = !EMBEDDED.iter().any(|embedded| path.starts_with(embedded));
+                for (name, field) in schema["properties"].as_object().into_iter().flatten().filter(|_| ours) {
+                    let text = field["description"].as_str().unwrap_or_default();
+                    assert!(!text.is_empty(), "{kind}: {path}.{name} is not described");
+                    // Either the word, or the one value that there is.
+                    let value = field["default"].as_str().unwrap_or("efault");
+                    assert!(
+                        field["default"].is_null() || text.contains("efault") || text.contains(value),
+                        "{kind}: {path}.{name}: {text}"
+                    );
+                }
+            });
         }
     }
 }
@@ -85,6 +97,10 @@ fn columns_are_those_that_people_know() {
     let (phase, message, age) = (".status.phase", "Message .status.message", "Age .metadata.creationTimestamp");
     let ready = "Ready .status.conditions[?(@.type==\"Ready\")].status";
     let access = "Access .spec.access.serviceType";
+    let valkey = ["Arch .spec.arch", "Version .spec.version", access, "Storage Class .spec.storage.storageClassName"];
+    let status = format!("Status {phase}");
+    let after = [&status, ready, message, age];
+    assert_eq!(columns("Valkey"), [&valkey[..], &after].concat());
     for (kind, own) in [
         ("Cluster", vec!["Shards .spec.replicas.shards", "Service Status .status.clusterStatus", access]),
         ("Failover", vec!["Replicas .spec.replicas", "Sentinels .spec.sentinel.replicas", access]),
@@ -92,7 +108,6 @@ fn columns_are_those_that_people_know() {
         let rest = [format!("Phase {phase}"), ready.into(), message.into(), age.into()];
         assert_eq!(columns(kind), own.into_iter().map(str::to_owned).chain(rest).collect::<Vec<_>>(), "{kind}");
     }
-    let status = format!("Status {phase}");
     assert_eq!(columns("Sentinel"), ["Replicas .spec.replicas", access, &status, ready, message, age]);
     let user = ["Instance .spec.instanceName", "username .spec.username", "phase .status.phase", age];
     assert_eq!(columns("User"), user);
