@@ -150,7 +150,7 @@ impl<'v, 'a> Picture<'v, 'a> {
 
     fn details(&self) -> String {
         let nodes = self.view.nodes().filter(|n| n.member.pod.is_some()).map(|n| Item::of(self.view, n)).collect();
-        let shards = self.view.shards.iter().map(|s| ShardItem::of(self.view, s)).collect();
+        let shards = self.view.shards.iter().map(ShardItem::of).collect();
         let cluster_status = if self.in_service() { "InService" } else { "OutOfService" };
         // Plain texts serialise without fail; an empty object is the answer that promises nothing.
         serde_json::to_string(&Details { nodes, shards, cluster_status }).unwrap_or_else(|_| "{}".into())
@@ -220,7 +220,7 @@ fn some(texts: &[String]) -> String {
 #[serde(rename_all = "camelCase")]
 struct Details<'a> {
     nodes: Vec<Item<'a>>,
-    shards: Vec<ShardItem<'a>>,
+    shards: Vec<ShardItem>,
     cluster_status: &'static str,
 }
 
@@ -266,10 +266,8 @@ impl<'a> Item<'a> {
 
 /// An item of `status.shards`.
 #[derive(Serialize)]
-struct ShardItem<'a> {
+struct ShardItem {
     index: u32,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    id: &'a str,
     slots: Vec<Slots>,
 }
 
@@ -279,12 +277,11 @@ struct Slots {
     status: &'static str,
 }
 
-impl<'a> ShardItem<'a> {
-    fn of(view: &'a View<'_>, shard: &'a Shard<'_>) -> Self {
+impl ShardItem {
+    fn of(shard: &Shard<'_>) -> Self {
         let owned: Vec<_> = shard.owners.iter().flat_map(|p| p.slots.iter().copied()).collect();
-        let id = primary(view, shard).and_then(|n| n.says).map_or("", |s| s.shard.as_str());
         let (ranges, status) =
             if owned.is_empty() { (shard.planned.clone(), "SlotUnassigned") } else { (slots::normal(&owned), "SlotAssigned") };
-        Self { index: shard.index, id, slots: vec![Slots { slots: slots::text(&ranges), status }] }
+        Self { index: shard.index, slots: vec![Slots { slots: slots::text(&ranges), status }] }
     }
 }

@@ -180,9 +180,6 @@ pub enum ServiceStatus {
 pub struct ShardStatus {
     /// Index, as in the name of its StatefulSet.
     pub index: i32,
-    /// Id of the shard in the cluster, as its servers say; empty where they don't.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub id: String,
     /// Slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<SlotsStatus>,

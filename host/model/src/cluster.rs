@@ -123,8 +123,6 @@ pub struct Node {
     pub bus_port: u16,
     /// Announced name.
     pub hostname: Option<String>,
-    /// Id of its shard; only in nodes.conf, and not before 7.2.
-    pub shard: Option<String>,
     /// Whether the line is about the server that was asked.
     pub myself: bool,
     /// `None` while it isn't known yet.
@@ -260,11 +258,9 @@ fn place(word: &str) -> Result<Node, &'static str> {
         ..Node::default()
     };
     for part in parts {
-        match part.split_once('=') {
-            Some(("shard-id", shard)) => node.shard = Some(shard.to_owned()),
-            // Other fields of a name, and what a later version may add.
-            Some(_) => {}
-            None => node.hostname = Some(part).filter(|name| !name.is_empty()).map(str::to_owned),
+        // Fields with a name are those of nodes.conf, and what a later version may add.
+        if !part.contains('=') {
+            node.hostname = Some(part).filter(|name| !name.is_empty()).map(str::to_owned);
         }
     }
     Ok(node)

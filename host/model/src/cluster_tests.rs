@@ -72,7 +72,7 @@ fn lines_of_nodes() {
         (
             "of nodes.conf",
             format!("{a} 10.0.0.1:6379@16379,,tls-port=0,shard-id={} master - 0 0 1 connected", id('5')),
-            Node { shard: Some(id('5')), ..plain.clone() },
+            plain.clone(),
         ),
         (
             "IPv6",

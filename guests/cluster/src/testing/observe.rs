@@ -145,7 +145,6 @@ impl World {
         let full = owned >= 16_384 && differences == 0 && peers.values().all(|p| p.slots.is_empty() || !p.failed);
         ClusterFacts {
             id: server.id.clone(),
-            shard: format!("shard-{}", server.shard),
             state_ok: full,
             epoch: server.epoch,
             config_epoch: server.epoch,

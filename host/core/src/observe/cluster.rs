@@ -114,7 +114,6 @@ impl<'a> Agreement<'a> {
         let different = self.different(view);
         Some(ClusterFacts {
             id: view.me.clone(),
-            shard: String::new(),
             state_ok: memory.info.state_ok == Some(true),
             epoch: memory.info.current_epoch.unwrap_or(0),
             config_epoch: memory.info.my_epoch.unwrap_or(0),

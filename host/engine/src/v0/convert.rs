@@ -367,7 +367,6 @@ impl From<&vko_wit::valkey::policy::observation::ClusterFacts> for wire::valkey:
     fn from(v: &vko_wit::valkey::policy::observation::ClusterFacts) -> Self {
         Self {
             id: v.id.clone(),
-            shard: v.shard.clone(),
             state_ok: v.state_ok,
             epoch: v.epoch,
             config_epoch: v.config_epoch,

@@ -34,7 +34,6 @@ fn mk_peer(number: u32) -> Peer {
 fn mk_cluster_facts(number: u32) -> ClusterFacts {
     ClusterFacts {
         id: node_id(number),
-        shard: String::new(),
         state_ok: true,
         epoch: 3,
         config_epoch: u64::from(number / 2) + 1,
