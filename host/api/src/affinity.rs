@@ -58,7 +58,7 @@ fn apart(required: Vec<BTreeMap<String, String>>, preferred: Vec<(i32, BTreeMap<
 
 fn term(labels: BTreeMap<String, String>) -> PodAffinityTerm {
     PodAffinityTerm {
-        topology_key: "kubernetes.io/hostname".into(),
+        topology_key: names::HOSTNAME.into(),
         label_selector: Some(LabelSelector { match_labels: Some(labels), match_expressions: None }),
         ..PodAffinityTerm::default()
     }

@@ -23,6 +23,10 @@ pub const VALKEY_UID: &str = "valkey.buf.red/valkey-uid";
 pub const ROLE: &str = "valkey.buf.red/role";
 /// `true` on pods that the read-only Service selects (one member: the primary itself).
 pub const READER: &str = "valkey.buf.red/reader";
+/// On nodes: the name by which volumes that are their disks name them.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// On claims: the node that the volume was made for, as the scheduler writes it.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Value of [`ROLE`] for the writer.
 pub const ROLE_PRIMARY: &str = "master";
 /// Value of [`ROLE`] for replicas.

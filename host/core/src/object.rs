@@ -30,6 +30,8 @@ pub enum Kind {
     /// v1.
     PersistentVolumeClaim,
     /// v1, cluster-scoped.
+    PersistentVolume,
+    /// v1, cluster-scoped.
     Node,
     /// policy/v1.
     PodDisruptionBudget,
@@ -44,7 +46,8 @@ impl Kind {
             Self::Valkey => "rds.valkey.buf.red/v1alpha1",
             Self::User | Self::Cluster | Self::Failover | Self::Sentinel => "valkey.buf.red/v1alpha1",
             Self::StatefulSet => "apps/v1",
-            Self::Service | Self::ConfigMap | Self::Secret | Self::Pod | Self::PersistentVolumeClaim | Self::Node => "v1",
+            Self::Service | Self::ConfigMap | Self::Secret | Self::Pod => "v1",
+            Self::PersistentVolumeClaim | Self::PersistentVolume | Self::Node => "v1",
             Self::PodDisruptionBudget => "policy/v1",
             Self::Lease => "coordination.k8s.io/v1",
         }
@@ -64,6 +67,7 @@ impl Kind {
             Self::Secret => "Secret",
             Self::Pod => "Pod",
             Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+            Self::PersistentVolume => "PersistentVolume",
             Self::Node => "Node",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::Lease => "Lease",
@@ -84,6 +88,7 @@ impl Kind {
             Self::Secret => "secrets",
             Self::Pod => "pods",
             Self::PersistentVolumeClaim => "persistentvolumeclaims",
+            Self::PersistentVolume => "persistentvolumes",
             Self::Node => "nodes",
             Self::PodDisruptionBudget => "poddisruptionbudgets",
             Self::Lease => "leases",
@@ -92,7 +97,7 @@ impl Kind {
 
     /// Whether objects of it live in a namespace.
     pub const fn namespaced(self) -> bool {
-        !matches!(self, Self::Node)
+        !matches!(self, Self::PersistentVolume | Self::Node)
     }
 
     /// Whether an instance lives by it, under its name: what people write and what that is translated to.
@@ -114,7 +119,7 @@ impl Kind {
     }
 
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Valkey,
         Self::User,
         Self::Cluster,
@@ -126,6 +131,7 @@ impl Kind {
         Self::Secret,
         Self::Pod,
         Self::PersistentVolumeClaim,
+        Self::PersistentVolume,
         Self::Node,
         Self::PodDisruptionBudget,
         Self::Lease,

@@ -22,6 +22,7 @@ mod tests {
             (Kind::Pod, Some("a"), "/api/v1/namespaces/a/pods"),
             (Kind::Pod, None, "/api/v1/pods"),
             (Kind::Node, Some(""), "/api/v1/nodes"),
+            (Kind::PersistentVolume, Some(""), "/api/v1/persistentvolumes"),
             (Kind::StatefulSet, Some("a"), "/apis/apps/v1/namespaces/a/statefulsets"),
             (Kind::Valkey, None, "/apis/rds.valkey.buf.red/v1alpha1/valkeys"),
             (Kind::Lease, Some("ops"), "/apis/coordination.k8s.io/v1/namespaces/ops/leases"),

@@ -56,6 +56,7 @@ impl<W: World> Instance<W> {
     async fn observe(&self, site: &Arc<Site<W>>, person: &Object, topology: &Named, pods: &[Object]) -> Observed {
         let (objects, claims) = (self.objects(), self.claims(topology.id.kind));
         let nodes = self.shared.world.cached_all(Kind::Node);
+        let disks = self.volumes.disks(&*self.shared.world, &claims, &nodes).await;
         let (servers, places) = (self.memory.snapshot(), self.memory.places());
         let (now, unix) = (self.shared.world.monotonic(), self.shared.world.unix_ms());
         let (ledger, written) = self.detached.rectify(&site.store.ledger().await, unix, now);
@@ -70,6 +71,7 @@ impl<W: World> Instance<W> {
             pods,
             claims: &claims,
             nodes: &nodes,
+            disks: &disks,
             fresh: self.is_fresh(topology.id.kind),
             servers: &servers,
             places: &places,

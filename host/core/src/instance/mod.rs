@@ -31,6 +31,7 @@ mod told;
 mod topology;
 mod translation;
 mod view;
+mod volumes;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +56,8 @@ use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::world::World;
+
+use self::volumes::Volumes;
 
 /// Between looks at a quiet instance, whatever happens.
 const LOOK_ANYWAY: Duration = Duration::from_secs(600);
@@ -98,6 +101,7 @@ pub struct Instance<W> {
     detached: Detached,
     orphans: Orphans,
     former: Former,
+    volumes: Volumes,
     tracks: Tracks,
     governor: Option<Governor>,
     site: Option<Arc<Site<W>>>,
@@ -133,6 +137,7 @@ impl<W: World> Instance<W> {
             detached: Detached::default(),
             orphans: Orphans::default(),
             former: Former::default(),
+            volumes: Volumes::default(),
             tracks: Tracks::default(),
             governor: None,
             site: None,

@@ -89,6 +89,8 @@ pub struct Inputs<'a> {
     pub claims: &'a [Object],
     /// All nodes.
     pub nodes: &'a [Object],
+    /// Volumes that are known to be disks of nodes, by the UID of their claim: host names of the nodes.
+    pub disks: &'a BTreeMap<String, Vec<String>>,
     /// Whether the caches of pods and nodes are fresh enough to tell "gone" from "not seen".
     pub fresh: bool,
     /// What the servers said.
@@ -225,7 +227,7 @@ fn observed_object(kind: Kind, object: &Object, now: UnixMs) -> ObservedObject {
 
 fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
     let (workload, ordinal) = place_of_claim(claim.name())?;
-    let node = claim.annotation("volume.kubernetes.io/selected-node").to_owned();
+    let node = claim.annotation(names::SELECTED_NODE).to_owned();
     Some(Claim {
         name: claim.name().into(),
         uid: claim.uid().into(),
@@ -234,11 +236,19 @@ fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
         phase: claim.text("/status/phase").into(),
         capacity: crate::diff::quantity::units(claim.text("/status/capacity/storage")).unwrap_or(0),
         resizing: false,
-        // The annotation says where the volume was made, not that it is bound there: a network volume outlives its node. A node that is
-        // gone therefore leaves it open whether the data is; only the volume itself could tell.
-        node_exists: if node.is_empty() { Some(true) } else { pods::node_exists(inputs, &node).filter(|exists| *exists) },
+        node_exists: if node.is_empty() { Some(true) } else { reachable(inputs, claim, &node) },
         node,
     })
+}
+
+/// Whether a claim's data can still be reached. Its annotation says for which node the volume was made, not that it is bound there: a network
+/// volume outlives its node. So once that node is gone only the volume itself can tell.
+fn reachable(inputs: &Inputs<'_>, claim: &Object, node: &str) -> Option<bool> {
+    if pods::node_exists(inputs, node)? {
+        return Some(true);
+    }
+    let hosts = inputs.disks.get(claim.uid())?;
+    Some(inputs.nodes.iter().any(|node| hosts.iter().any(|host| host == node.label(names::HOSTNAME))))
 }
 
 /// Facts beyond the base, by key.

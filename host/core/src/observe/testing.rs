@@ -99,6 +99,7 @@ pub(crate) fn observe_with(
         pods: &pods,
         claims: &[],
         nodes: &[node],
+        disks: &BTreeMap::new(),
         fresh: true,
         servers: &memory.snapshot(),
         places: &memory.places(),

@@ -1,5 +1,6 @@
 //! An observation out of objects as the API server gives them and replies as servers give them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -39,6 +40,7 @@ struct Fixture {
     memory: Memory,
     ledger: Ledger,
     fresh: bool,
+    disks: BTreeMap<String, Vec<String>>,
 }
 
 fn pod(ordinal: u32) -> Value {
@@ -61,7 +63,10 @@ fn pod(ordinal: u32) -> Value {
 
 fn node(ordinal: u32, ready: &str) -> Value {
     json!({
-        "metadata": {"name": format!("node-{ordinal}"), "labels": {"topology.kubernetes.io/zone": format!("zone-{}", ordinal % 2)}},
+        "metadata": {"name": format!("node-{ordinal}"), "labels": {
+            "topology.kubernetes.io/zone": format!("zone-{}", ordinal % 2),
+            "kubernetes.io/hostname": format!("host-{ordinal}"),
+        }},
         "status": {"conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]},
     })
 }
@@ -98,6 +103,7 @@ impl Fixture {
             memory,
             ledger: Ledger::default(),
             fresh: true,
+            disks: BTreeMap::new(),
         }
     }
 
@@ -114,6 +120,7 @@ impl Fixture {
             pods: &objects(&self.pods),
             claims: &objects(&self.claims),
             nodes: &objects(&self.nodes),
+            disks: &self.disks,
             fresh: self.fresh,
             servers: &self.memory.snapshot(),
             places: &self.memory.places(),
@@ -284,6 +291,27 @@ fn nodes_that_are_gone_silent_or_out_of_service() {
     let mut fixture = Fixture::new();
     fixture.pods[0]["spec"] = json!({});
     assert_eq!(fixture.observe().pods[2].node_state, NodeState::Unknown, "not scheduled yet is not a lost node");
+}
+
+#[test]
+fn a_disk_goes_with_its_nodes_and_a_network_volume_does_not() {
+    for (case, gone, fresh, hosts, exists) in [
+        ("its node is there", false, true, &["host-1"][..], Some(true)),
+        ("its node is gone", true, true, &["host-1"], Some(false)),
+        ("its node is gone, another has it", true, true, &["host-1", "host-2"], Some(true)),
+        ("the cache is too old to say", true, false, &["host-1"], None),
+        ("no disk: it may be elsewhere", true, true, &[], None),
+    ] {
+        let mut fixture = Fixture::new();
+        fixture.fresh = fresh;
+        if gone {
+            fixture.nodes.remove(1);
+        }
+        if !hosts.is_empty() {
+            fixture.disks.insert("claim-1".into(), hosts.iter().map(|host| (*host).to_owned()).collect());
+        }
+        assert_eq!(fixture.observe().claims[1].node_exists, exists, "{case}");
+    }
 }
 
 #[test]
