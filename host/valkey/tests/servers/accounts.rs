@@ -95,10 +95,7 @@ fn the_default_user_has_its_data_and_nothing_that_harms_the_instance() {
         let mut rights = Account::Default.rules(ServerRole::Replica, line);
         rights.retain(|rule| rule.starts_with('-'));
         for rule in rights {
-            let covered = |words: &&&[&str]| {
-                rule[1..] == words[0].to_lowercase() || rule[1..] == words[..2.min(words.len())].join("|").to_lowercase()
-            };
-            assert!(denied.iter().any(|words| covered(&words)), "{line}: {rule} is not tried");
+            assert!(denied.iter().any(|words| is_about(rule, words)), "{line}: {rule} is not tried");
         }
         let server = Server::start(line, "");
         let rules = Account::Default.setuser_rules(ServerRole::Replica, line, &hashes("default"), false).unwrap();
@@ -132,6 +129,7 @@ const USES: &[(ServerRole, Account, &[&[&str]])] = &[
             &["CLIENT", "UNPAUSE"],
         ],
     ),
+    (ServerRole::Failover, Account::Probe, &[&["PING"], &["INFO", "replication"]]),
     (ServerRole::Cluster, Account::Probe, &[&["PING"], &["INFO", "replication"], &["CLUSTER", "INFO"]]),
     (
         ServerRole::Cluster,
@@ -147,8 +145,10 @@ fn the_small_accounts_need_each_of_their_rights() {
     for line in Line::ALL {
         for role in ServerRole::ALL {
             let server = Server::start_as(role, line, if role == ServerRole::Cluster { "cluster-enabled yes" } else { "" });
-            for (_, account, used) in USES.iter().filter(|(of, _, _)| *of == role) {
-                small_account(&server, *account, used);
+            for account in [Account::Probe, Account::Hook] {
+                let uses = USES.iter().find(|(of, whose, _)| (*of, *whose) == (role, account));
+                let (.., used) = uses.unwrap_or_else(|| panic!("{role:?}: no uses of {account:?}"));
+                small_account(&server, account, used);
             }
         }
     }
@@ -172,11 +172,88 @@ fn small_account(server: &Server, account: Account, used: &[&[&str]]) {
     assert_eq!(rights.len(), used.len(), "{context} {name}: one use for each right");
     for right in rights {
         without(server, account, right);
-        let uses = |words: &&&[&str]| {
-            right[1..] == words[0].to_lowercase() || right[1..] == words[..2.min(words.len())].join("|").to_lowercase()
-        };
-        let words = used.iter().find(uses).unwrap_or_else(|| panic!("{name}: {right} is not used"));
+        let words = used.iter().find(|words| is_about(right, words)).unwrap_or_else(|| panic!("{name}: {right} is not used"));
         assert_eq!(code(&mut client, words), "NOPERM", "{context} {name} without {right}");
+    }
+}
+
+/// Whether a rule about a command, or about a part of it, is about this one.
+fn is_about(rule: &str, words: &[&str]) -> bool {
+    rule[1..] == words[0].to_lowercase() || rule[1..] == words[..2.min(words.len())].join("|").to_lowercase()
+}
+
+/// What clients may ask a cluster and Sentinels, one use for each right.
+const QUESTIONS: &[(ServerRole, &[&[&str]])] = &[
+    (
+        ServerRole::Cluster,
+        &[
+            &["CLUSTER", "SLOTS"],
+            &["CLUSTER", "SHARDS"],
+            &["CLUSTER", "NODES"],
+            &["CLUSTER", "INFO"],
+            &["CLUSTER", "MYID"],
+            &["CLUSTER", "MYSHARDID"],
+            &["CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "1"],
+            &["CLUSTER", "LINKS"],
+            &["CLUSTER", "REPLICAS", "x"],
+            &["CLUSTER", "SLAVES", "x"],
+            &["CLUSTER", "KEYSLOT", "k"],
+            &["CLUSTER", "COUNTKEYSINSLOT", "1"],
+            &["CLUSTER", "GETKEYSINSLOT", "1", "1"],
+            &["CLUSTER", "COUNT-FAILURE-REPORTS", "x"],
+            &["CLUSTER", "HELP"],
+        ],
+    ),
+    (
+        ServerRole::Sentinel,
+        &[
+            &["PING"],
+            &["INFO"],
+            &["ROLE"],
+            &["COMMAND"],
+            &["CLIENT", "SETNAME", "x"],
+            &["CLIENT", "SETINFO", "LIB-NAME", "x"],
+            &["CLIENT", "ID"],
+            &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"],
+            &["SENTINEL", "MASTER", "mymaster"],
+            &["SENTINEL", "MASTERS"],
+            &["SENTINEL", "REPLICAS", "mymaster"],
+            &["SENTINEL", "SLAVES", "mymaster"],
+            &["SENTINEL", "SENTINELS", "mymaster"],
+            &["SENTINEL", "CKQUORUM", "mymaster"],
+            &["SENTINEL", "MYID"],
+            &["SUBSCRIBE", "+switch-master"],
+            &["UNSUBSCRIBE"],
+            &["PSUBSCRIBE", "*"],
+            &["PUNSUBSCRIBE"],
+        ],
+    ),
+];
+
+#[test]
+fn clients_need_each_of_their_rights_at_a_cluster_and_at_sentinels() {
+    for line in Line::ALL {
+        for (role, questions) in QUESTIONS {
+            let server = Server::start_as(*role, line, if *role == ServerRole::Cluster { "cluster-enabled yes" } else { "" });
+            drop(open(&server));
+            let context = format!("{role:?} {line}");
+            let rules = Account::Default.rules(*role, line);
+            // Of the data itself the other test tells.
+            let about_all = |rule: &&&str| role.is_data() && (rule.starts_with("+@") || rule.starts_with('&'));
+            for right in rules.iter().filter(|rule| rule.starts_with(['+', '&'])).filter(|rule| !about_all(rule)) {
+                let subscribes = |words: &&&[&str]| right.starts_with('&') && words[0] == "SUBSCRIBE";
+                let words = questions.iter().find(|words| is_about(right, words) || subscribes(words));
+                let words = words.unwrap_or_else(|| panic!("{context}: {right} is not used"));
+                // A new connection each time: a subscription changes what one may ask.
+                assert_ne!(code(&mut server.plain(None), words), "NOPERM", "{context} {words:?}");
+                let fewer: Vec<&str> = rules.iter().filter(|rule| *rule != right).copied().collect();
+                let set = setuser_rules("default", &fewer, &[], true).unwrap();
+                let set = ["ACL", "SETUSER", "default"].into_iter().chain(set.iter().map(String::as_str));
+                server.run(&set.collect::<Vec<_>>());
+                assert_eq!(code(&mut server.plain(None), words), "NOPERM", "{context} without {right}");
+                drop(open(&server));
+            }
+        }
     }
 }
 

@@ -230,17 +230,20 @@ async fn sentinels_ask_data_servers_for_each_of_their_rights() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_ask_each_other_for_each_of_their_rights() {
     let found = ["+ping", "+publish", "+client|setname"];
+    let channel = ["&__sentinel__:hello"];
     let vote = ["+sentinel|is-master-down-by-addr"];
     for line in Line::ALL {
         let rules = Account::Sentinel.rules(ServerRole::Sentinel, line);
-        let rights: BTreeSet<_> = rules.iter().filter(|rule| rule.starts_with('+')).copied().collect();
-        assert_eq!(rights, [&found[..], &vote].concat().into_iter().collect(), "{line}");
+        let rights: BTreeSet<_> = rules.iter().filter(|rule| rule.starts_with(['+', '&'])).copied().collect();
+        assert_eq!(rights, [&found[..], &channel, &vote].concat().into_iter().collect(), "{line}");
         let mut watched = Watched::start(line, 2);
         watched.monitor(1000).await;
         watched.acquainted().await;
         without_all(&watched.sentinels[1], &found);
         watched.sentinels[1].run(&["CLIENT", "KILL", "USER", "sentinel"]);
         until_denied(&watched.sentinels[1], &found);
+        without_all(&watched.sentinels[1], &channel);
+        until_denied(&watched.sentinels[1], &channel);
         without_all(&watched.sentinels[1], &vote);
         let elsewhere = Server::start_as(ServerRole::Failover, line, "");
         drop(std::mem::replace(&mut watched.primary, elsewhere));
