@@ -55,8 +55,8 @@ pub fn promotable(view: &View<'_>, member: &Member<'_>) -> bool {
     }
 }
 
-/// Whether a replica's link broke (before it was detached, if it was) while the last primary served on, so that it lacks what was written since. What a fence lets through
-/// meanwhile is within the bound for lost writes; without one the two moments must agree.
+/// Whether a replica's link broke (before it was detached, if it was) while the last primary served on, so that it lacks what was written
+/// since. What a fence lets through meanwhile is within the bound for lost writes; without one the two moments must agree.
 fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
     let down = facts.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse::<u64>().ok());
     let Some(down) = down else { return false };

@@ -8,7 +8,7 @@ use std::fs;
 
 use rustix::process::Signal;
 use support::cluster::{Cluster, nodes_conf};
-use support::writer::{Writer, lost};
+use support::writer::hand_over_back_and_forth;
 use support::{Client, LINES, Member, eventually, stderr};
 
 /// How many of the keys a member has.
@@ -154,23 +154,8 @@ fn a_broken_nodes_conf_stays_and_starts_nothing() {
 
 fn hand_over_under_writes(line: &'static str, times: usize) {
     let cluster = Cluster::start(line, "");
-    let (mut primary, mut replica) = (&cluster.primaries[0], &cluster.replicas[0]);
-    let writer = Writer::start(vec![primary.address(), replica.address()]);
-    for round in 0..times {
-        let before = writer.count();
-        eventually("writes are under way", || writer.count() > before + 100);
-        let output = primary.pre_stop("30000");
-        assert!(output.status.success(), "{line}, round {round}: {}", stderr(&output));
-        assert!(stderr(&output).contains(&format!("handed over to {}", replica.address())), "{line}: {}", stderr(&output));
-        assert_eq!((primary.info("role"), replica.info("role")), ("slave".to_owned(), "master".to_owned()));
-        let after = writer.count();
-        eventually("writes go on", || writer.count() > after + 100);
-        cluster.wait_synced(replica, primary);
-        (primary, replica) = (replica, primary);
-    }
-    let written = writer.finish();
-    assert!(written.len() > 200 * times, "{line}: only {} writes", written.len());
-    assert_eq!(lost(&written, primary), Vec::<u64>::new(), "{line}");
+    let (primary, replica) = (&cluster.primaries[0], &cluster.replicas[0]);
+    hand_over_back_and_forth(primary, replica, times, |new, old| cluster.wait_synced(new, old));
 }
 
 #[test]

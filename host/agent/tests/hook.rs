@@ -7,7 +7,7 @@ mod support;
 use std::thread;
 
 use rustix::process::Signal;
-use support::writer::{Writer, lost};
+use support::writer::{Writer, hand_over_back_and_forth, lost};
 use support::{Client, LINES, Member, eventually, stderr};
 
 fn pair(line: &'static str) -> (Member, Member) {
@@ -23,23 +23,10 @@ fn says(member: &Member, code: i32, text: &str) {
 }
 
 fn hand_over_under_writes(line: &'static str, times: usize) {
-    let (mut primary, mut replica) = pair(line);
-    let writer = Writer::start(vec![primary.address(), replica.address()]);
-    for round in 0..times {
-        let before = writer.count();
-        eventually("writes are under way", || writer.count() > before + 100);
-        let output = primary.pre_stop("30000");
-        assert!(output.status.success(), "{line}, round {round}: {}", stderr(&output));
-        assert!(stderr(&output).contains(&format!("handed over to {}", replica.address())), "{line}: {}", stderr(&output));
-        assert_eq!((primary.info("role"), replica.info("role")), ("slave".to_owned(), "master".to_owned()));
-        let after = writer.count();
-        eventually("writes go on", || writer.count() > after + 100);
-        eventually("the old one follows", || primary.info("master_link_status") == "up");
-        (primary, replica) = (replica, primary);
-    }
-    let written = writer.finish();
-    assert!(written.len() > 200 * times, "{line}: only {} writes", written.len());
-    assert_eq!(lost(&written, &primary), Vec::<u64>::new(), "{line}");
+    let (primary, replica) = pair(line);
+    hand_over_back_and_forth(&primary, &replica, times, |_, old| {
+        eventually("the old one follows", || old.info("master_link_status") == "up");
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Client, Member};
+use super::{Client, Member, eventually, stderr};
 
 /// In a cluster all keys are in one slot, 15495.
 fn key(number: u64) -> String {
@@ -67,4 +67,26 @@ pub(crate) fn lost(written: &[u64], member: &Member) -> Vec<u64> {
     let mut client = member.client();
     let is_lost = |number: &&u64| client.call(&["GET", &key(**number)]) != Ok(number.to_string());
     written.iter().filter(is_lost).copied().collect()
+}
+
+/// The role goes to the replica and back by pre-stop hooks while a client writes, and nothing is lost. `settle` waits until the old primary
+/// follows the new one: it is given both.
+pub(crate) fn hand_over_back_and_forth(one: &Member, other: &Member, times: usize, settle: impl Fn(&Member, &Member)) {
+    let (mut primary, mut replica, line) = (one, other, one.line);
+    let writer = Writer::start(vec![primary.address(), replica.address()]);
+    for round in 0..times {
+        let before = writer.count();
+        eventually("writes are under way", || writer.count() > before + 100);
+        let output = primary.pre_stop("30000");
+        assert!(output.status.success(), "{line}, round {round}: {}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("handed over to {}", replica.address())), "{line}: {}", stderr(&output));
+        assert_eq!((primary.info("role"), replica.info("role")), ("slave".to_owned(), "master".to_owned()));
+        let after = writer.count();
+        eventually("writes go on", || writer.count() > after + 100);
+        settle(replica, primary);
+        (primary, replica) = (replica, primary);
+    }
+    let written = writer.finish();
+    assert!(written.len() > 200 * times, "{line}: only {} writes", written.len());
+    assert_eq!(lost(&written, primary), Vec::<u64>::new(), "{line}");
 }

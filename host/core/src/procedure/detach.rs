@@ -14,6 +14,7 @@ use crate::ledger::Fence;
 use crate::site::Site;
 use crate::world::{Target, World};
 use vko_model::info::{Info, Role};
+use vko_model::replication::is_nobody;
 
 /// Detaches a pod's server from whatever it follows.
 ///
@@ -34,7 +35,7 @@ fn loopback(target: &Target) -> std::net::IpAddr {
 }
 
 fn follows_nobody(info: &Info) -> bool {
-    info.primary().and_then(|address| address.ip()).is_some_and(|ip| ip.is_loopback())
+    info.primary().is_some_and(|address| is_nobody(&address))
 }
 
 /// Asks everybody who answers; a silent one is the guard's business (it counts those against the fence's height).

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use vko_model::replication::NOBODY_PORT;
 
 use super::{FakeNode, FakeWorld, State};
 use crate::command::{Command, ConfigValue, Reply, RoleReply, SentinelEvent};
@@ -96,10 +97,10 @@ impl FakeServer {
         let role = if self.is_primary() { "master" } else { "slave" };
         let _ = write!(text, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:{role}\r\n");
         if let Some(ip) = self.upstream {
-            let link = if ip.is_loopback() { "down" } else { "up" };
+            let (port, link) = if ip.is_loopback() { (NOBODY_PORT, "down") } else { (6379, "up") };
             let _ = write!(
                 text,
-                "master_host:{ip}\r\nmaster_port:6379\r\nmaster_link_status:{link}\r\nmaster_sync_in_progress:0\r\n"
+                "master_host:{ip}\r\nmaster_port:{port}\r\nmaster_link_status:{link}\r\nmaster_sync_in_progress:0\r\n"
             );
             let _ = write!(text, "slave_repl_offset:{}\r\n", self.offset);
         }

@@ -1,6 +1,6 @@
 //! Rule 1 in a cluster: who is acquainted with whom, who is forgotten, who follows whom.
 
-use super::{Change, after, expect};
+use super::{Change, after, claims, expect, keyless, owner, terminating};
 use crate::guard::testing::{Scene, by_consent, mk_belief, slots, step, uid};
 use crate::testing::node_id;
 use vko_wit::observation::{OpenSlots, Role, Upstream};
@@ -113,11 +113,6 @@ fn consented(pod: &str) -> Scene {
     scene
 }
 
-fn terminating(scene: &mut Scene) -> &mut Scene {
-    scene.pod(1).terminating_for = 1;
-    scene
-}
-
 fn unknown_to<'a>(scene: &'a mut Scene, members: &[u32]) -> &'a mut Scene {
     for member in members {
         let belief = vko_wit::observation::Belief { known: false, ..mk_belief(node_id(77), Vec::new()) };
@@ -163,11 +158,6 @@ fn unknown(scene: &mut Scene) -> &mut Scene {
     scene
 }
 
-fn keyless(scene: &mut Scene, number: u32) -> &mut Scene {
-    scene.facts(number).keys = 0;
-    scene
-}
-
 /// It lost everything and came back as a node that owns nothing.
 fn newcomer(scene: &mut Scene, number: u32) -> &mut Scene {
     let facts = scene.facts(number);
@@ -190,16 +180,6 @@ fn former_primary(scene: &mut Scene) -> &mut Scene {
     (facts.second_replid, facts.second_offset) = ("h-0".into(), 2_000);
     scene.facts(1).role = Role::Primary;
     scene.peer(1).replica_of.clear();
-    scene
-}
-
-fn claims(scene: &mut Scene, number: u32) -> &mut Scene {
-    scene.cluster_of(number).differs.push(mk_belief(node_id(number), slots(0)));
-    scene
-}
-
-fn owner(scene: &mut Scene, number: u32) -> &mut Scene {
-    scene.peer(number).slots = slots(0);
     scene
 }
 

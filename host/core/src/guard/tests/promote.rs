@@ -1,6 +1,6 @@
 //! Rule 2: whose copy may become the primary's. Member 1 is the candidate; the last primary is dead unless a case says otherwise.
 
-use super::{Change, after, expect};
+use super::{Change, after, expect, syncing, terminating};
 use crate::guard::testing::{Scene, by_consent, follow, promote, step, track};
 use vko_wit::common::Pair;
 use vko_wit::observation::{LastPrimary, NodeState, Reach};
@@ -176,16 +176,6 @@ impl Scene {
         self.0.ledger.last_primary = LastPrimary::Members(vec![crate::guard::testing::mk_member(1)]);
         self
     }
-}
-
-fn terminating(scene: &mut Scene) -> &mut Scene {
-    scene.pod(1).terminating_for = 1;
-    scene
-}
-
-fn syncing(scene: &mut Scene) -> &mut Scene {
-    scene.link(1).syncing = true;
-    scene
 }
 
 fn lost_node(scene: &mut Scene) -> &mut Scene {

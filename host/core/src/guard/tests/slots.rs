@@ -1,7 +1,7 @@
 //! Rule 1 in a cluster: who may be given slots, and whose claim may win.
 
-use super::{Change, after, expect};
-use crate::guard::testing::{Scene, by_consent, mk_belief, slots, step, track, uid};
+use super::{Change, after, claims, expect, keyless, owner};
+use crate::guard::testing::{Scene, by_consent, slots, step, track, uid};
 use crate::testing::node_id;
 use vko_wit::common::SlotRange;
 use vko_wit::observation::{OpenSlots, Role};
@@ -131,21 +131,6 @@ fn whose_claim_may_win() {
 
 fn keys(scene: &mut Scene, number: u32) -> &mut Scene {
     scene.facts(number).keys = 5;
-    scene
-}
-
-fn keyless(scene: &mut Scene, number: u32) -> &mut Scene {
-    scene.facts(number).keys = 0;
-    scene
-}
-
-fn claims(scene: &mut Scene, number: u32) -> &mut Scene {
-    scene.cluster_of(number).differs.push(mk_belief(node_id(number), slots(0)));
-    scene
-}
-
-fn owner(scene: &mut Scene, number: u32) -> &mut Scene {
-    scene.peer(number).slots = slots(0);
     scene
 }
 

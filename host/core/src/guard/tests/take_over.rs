@@ -1,6 +1,6 @@
 //! Rules 2 and 3 in a cluster: when a replica may take its shard over.
 
-use super::{Change, after, expect};
+use super::{Change, after, expect, syncing, terminating};
 use crate::guard::testing::{Scene, by_consent, step, track, uid};
 use vko_wit::observation::{NodeState, Upstream};
 use vko_wit::planning::{ClusterTakeover, Operation, Takeover};
@@ -88,16 +88,6 @@ fn node(scene: &mut Scene, state: NodeState) -> &mut Scene {
 fn successor(scene: &mut Scene) -> &mut Scene {
     scene.replace(0);
     scene.peer(0).pod = Upstream::Nobody;
-    scene
-}
-
-fn terminating(scene: &mut Scene) -> &mut Scene {
-    scene.pod(1).terminating_for = 1;
-    scene
-}
-
-fn syncing(scene: &mut Scene) -> &mut Scene {
-    scene.link(1).syncing = true;
     scene
 }
 
