@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vko_e2e::{Result, kubectl, operator, settings, space};
 
@@ -10,8 +10,11 @@ use vko_e2e::{Result, kubectl, operator, settings, space};
 const BAD_MIN: usize = 60;
 
 fn files(folder: &str) -> Result<Vec<(PathBuf, String)>> {
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir(settings::manifests().join(folder))?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files_in(&settings::manifests().join(folder))
+}
+
+fn files_in(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     paths.sort();
     paths.into_iter().map(|path| Ok((path.clone(), fs::read_to_string(path)?))).collect()
 }
@@ -41,6 +44,11 @@ fn bad_manifests_are_refused_with_field_and_remedy() -> Result {
 fn good_manifests_are_taken_and_their_changes_judged() -> Result {
     let _operator = operator::shared()?;
     space::with("admission-good", |namespace| {
+        let examples = files_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples"))?;
+        assert!(!examples.is_empty(), "the documents have examples");
+        for (path, text) in examples {
+            kubectl::dry_run(namespace, &text).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
+        }
         for (path, text) in files("good")? {
             kubectl::dry_run(namespace, &text).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
             kubectl::apply(namespace, &text)?;
