@@ -1,6 +1,7 @@
 //! A cluster that is made, changed and taken apart with the typed commands, and what its nodes say meanwhile.
 
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use vko_core::command::{ClusterFailover, Command, Reply};
 use vko_core::world::ServerError;
@@ -13,6 +14,9 @@ use vko_valkey::Administration;
 
 use crate::accounts::without;
 use crate::support::{Server, call, eventually_async};
+
+/// Longer than a server tries to take over.
+const ATTEMPT: Duration = Duration::from_secs(6);
 
 /// Nodes, and who administers them.
 struct Cluster {
@@ -119,11 +123,28 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until all see that a node has those slots, and another one none.
-    async fn taken_over(&self, by: &str, from: &str, slots: &SlotSet) {
-        self.all_see("the role has moved", |view| {
-            let owns = view.get(by).is_some_and(|node| node.is_primary() && node.slots == *slots);
+    /// Has a replica take over, until all see that it has those slots, and the other one none. An attempt of the server's may fail (votes
+    /// are refused while epochs change) and ends after 5 s without a word, so it is ordered again.
+    async fn take_over(&self, replica: usize, how: ClusterFailover, from: &str, slots: &SlotSet) {
+        let by = self.id(replica).await;
+        let moved = |view: &ClusterNodes| {
+            let owns = view.get(&by).is_some_and(|node| node.is_primary() && node.slots == *slots);
             owns && view.get(from).is_none_or(|node| node.slots.is_empty())
+        };
+        self.order(replica, Command::ClusterFailover(how)).await;
+        let mut ordered = Instant::now();
+        eventually_async(&format!("{}: {how:?}: the role has moved", self.line), async || {
+            if ordered.elapsed() > ATTEMPT && !moved(&self.view(replica).await) {
+                // Refused if it has just moved.
+                let _ = self.ask(replica, Command::ClusterFailover(how)).await;
+                ordered = Instant::now();
+            }
+            for node in 0..self.nodes.len() {
+                if !moved(&self.view(node).await) {
+                    return false;
+                }
+            }
+            true
         })
         .await;
     }
@@ -180,16 +201,14 @@ async fn replicas_take_over_in_each_way_and_the_dead_are_forgotten() {
         let (old, new) = (cluster.id(0).await, cluster.id(3).await);
         let slots = cluster.view(0).await.myself().unwrap().slots.clone();
 
-        cluster.order(3, Command::ClusterFailover(ClusterFailover::Coordinated)).await;
-        cluster.taken_over(&new, &old, &slots).await;
+        cluster.take_over(3, ClusterFailover::Coordinated, &old, &slots).await;
         cluster.replicate(0, 3).await;
         let refused = cluster.ask(3, Command::ClusterFailover(ClusterFailover::Coordinated)).await;
         assert!(matches!(&refused, Err(ServerError::Refused { code, .. }) if code == "ERR"), "{line}: {refused:?}");
 
         drop(cluster.nodes.pop());
         eventually_async("it can't be asked for its help", async || !cluster.nodes[0].info().link_up.unwrap()).await;
-        cluster.order(0, Command::ClusterFailover(ClusterFailover::Force)).await;
-        cluster.taken_over(&old, &new, &slots).await;
+        cluster.take_over(0, ClusterFailover::Force, &new, &slots).await;
 
         for node in 0..3 {
             cluster.order(node, Command::ClusterForget(new.clone())).await;
@@ -200,9 +219,7 @@ async fn replicas_take_over_in_each_way_and_the_dead_are_forgotten() {
         cluster.nodes.push(node(line));
         cluster.meet().await;
         cluster.replicate(3, 0).await;
-        let newest = cluster.id(3).await;
-        cluster.order(3, Command::ClusterFailover(ClusterFailover::Takeover)).await;
-        cluster.taken_over(&newest, &old, &slots).await;
+        cluster.take_over(3, ClusterFailover::Takeover, &old, &slots).await;
     }
 }
 
