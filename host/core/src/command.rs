@@ -301,6 +301,13 @@ pub struct SentinelEvent {
     pub message: String,
 }
 
+impl SentinelEvent {
+    /// Stands for events that nobody fetched in time.
+    pub fn missed() -> Self {
+        Self { channel: String::new(), message: String::new() }
+    }
+}
+
 /// `ROLE`, for data servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleReply {

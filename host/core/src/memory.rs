@@ -5,11 +5,14 @@
 //! 1. A failure never wipes the last answer: it grows old, and its age is told.
 //! 2. The loop is woken by what decisions depend on ([`Shape`]) and by nothing that moves on its own.
 //! 3. What servers of a cluster believe is kept once for all that believe the same.
+//! 4. Of two answers the one that was asked for later counts, whichever arrives first: a step reads back what it has done, and a probe that was
+//!    under way since before must not undo that.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use vko_model::address::Address;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::{AttachedReplica, Info, ReplicaState, Role};
@@ -88,8 +91,11 @@ pub struct ServerMemory {
     pub cluster: Option<ClusterMemory>,
     /// The same, of Sentinels.
     pub sentinel: Option<SentinelMemory>,
-    /// When it arrived (monotonic).
+    /// How old it is at most (monotonic): when a data server was asked, when a Sentinel's word arrived. So a data server that is younger than a
+    /// Sentinel's word was asked after that was said.
     pub answered_at: Option<Duration>,
+    /// When the question was asked (monotonic) whose outcome is the newest, be it a failure.
+    pub asked_at: Option<Duration>,
     /// When the present series of failures began; `None` while it answers.
     pub failing_since: Option<Duration>,
     /// The newest failure.
@@ -100,7 +106,10 @@ pub struct ServerMemory {
 
 /// All servers of an instance.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<All>);
+pub struct Memory {
+    all: Mutex<All>,
+    noted: Notify,
+}
 
 #[derive(Debug, Default)]
 struct All {
@@ -125,20 +134,44 @@ impl Memory {
         self.lock().servers.retain(|pod, _| pods.contains(pod));
     }
 
-    /// Takes a probe's outcome in. Returns whether anything that a decision could depend on has changed; offsets alone don't count.
-    pub fn note(&self, pod: &str, now: Duration, outcome: Result<Answer, ServerError>) -> bool {
+    /// Takes the outcome of a question in that was asked at `asked`. Returns whether anything that a decision could depend on has changed;
+    /// offsets alone don't count.
+    pub fn note(&self, pod: &str, asked: Duration, now: Duration, outcome: Result<Answer, ServerError>) -> bool {
         let mut all = self.lock();
+        if all.servers.get(pod).is_some_and(|server| server.asked_at.is_some_and(|newest| asked < newest)) {
+            return false;
+        }
         let outcome = outcome.map(|answer| all.digest(answer));
         let server = all.servers.entry(pod.to_owned()).or_default();
-        match outcome {
-            Ok(heard) => server.note_answer(now, heard),
+        server.asked_at = Some(asked);
+        let changed = match outcome {
+            Ok(heard) => server.note_answer(asked, now, heard),
             Err(error) => server.note_failure(now, error),
+        };
+        drop(all);
+        self.noted.notify_waiters();
+        changed
+    }
+
+    /// Whether somebody who was asked before wasn't since then.
+    pub fn unasked_since(&self, then: Duration) -> bool {
+        self.lock().servers.values().any(|server| server.asked_at.is_some_and(|at| at < then))
+    }
+
+    /// Ends once everybody who was ever asked has been since then.
+    pub async fn asked_since(&self, then: Duration) {
+        loop {
+            let noted = self.noted.notified();
+            if !self.unasked_since(then) {
+                return;
+            }
+            noted.await;
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, All> {
         // A panic elsewhere while holding the lock can't leave a map half-written that matters: entries are replaced whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -181,7 +214,8 @@ impl All {
 }
 
 impl ServerMemory {
-    fn note_answer(&mut self, now: Duration, heard: Heard) -> bool {
+    fn note_answer(&mut self, asked: Duration, now: Duration, heard: Heard) -> bool {
+        self.answered_at = Some(if matches!(heard, Heard::Sentinel(_)) { now } else { asked });
         let changed = match heard {
             Heard::Data(info) => self.note_info(*info),
             Heard::Cluster(info, mut cluster) => {
@@ -201,7 +235,6 @@ impl ServerMemory {
                 changed
             }
         };
-        self.answered_at = Some(now);
         self.error = None;
         self.failing_since.take().is_some() || changed
     }
@@ -270,8 +303,8 @@ mod tests {
     /// Whether the loop is woken by an answer after another one.
     fn wakes(before: &str, after: &str) -> bool {
         let memory = Memory::default();
-        assert!(memory.note("p", Duration::ZERO, Ok(Info::parse(before).into())), "the first answer is news");
-        memory.note("p", Duration::from_secs(1), Ok(Info::parse(after).into()))
+        assert!(memory.note("p", Duration::ZERO, Duration::ZERO, Ok(Info::parse(before).into())), "the first answer is news");
+        memory.note("p", Duration::from_secs(1), Duration::from_secs(1), Ok(Info::parse(after).into()))
     }
 
     #[test]
@@ -296,15 +329,51 @@ mod tests {
     #[test]
     fn a_failure_is_news_once_and_keeps_the_last_word() {
         let memory = Memory::default();
-        memory.note("p", Duration::ZERO, Ok(Info::parse(PRIMARY).into()));
+        memory.note("p", Duration::ZERO, Duration::ZERO, Ok(Info::parse(PRIMARY).into()));
         let silent = || Err(ServerError::Silent(Duration::from_secs(2)));
-        assert!(memory.note("p", Duration::from_secs(1), silent()));
-        assert!(!memory.note("p", Duration::from_secs(2), silent()));
-        assert!(memory.note("p", Duration::from_secs(3), Err(ServerError::Loading)), "another kind of failure");
+        assert!(memory.note("p", Duration::from_secs(1), Duration::from_secs(1), silent()));
+        assert!(!memory.note("p", Duration::from_secs(2), Duration::from_secs(2), silent()));
+        assert!(
+            memory.note("p", Duration::from_secs(3), Duration::from_secs(3), Err(ServerError::Loading)),
+            "another kind of failure"
+        );
         let server = memory.snapshot().remove("p").unwrap();
         assert_eq!((server.failing_since, server.answered_at), (Some(Duration::from_secs(1)), Some(Duration::ZERO)));
         assert_eq!(server.info.unwrap().run_id.as_deref(), Some("r"));
-        assert!(memory.note("p", Duration::from_secs(4), Ok(Info::parse(PRIMARY).into())), "it is back");
+        assert!(memory.note("p", Duration::from_secs(4), Duration::from_secs(4), Ok(Info::parse(PRIMARY).into())), "it is back");
+    }
+
+    #[test]
+    fn what_was_asked_later_counts() {
+        let (memory, second) = (Memory::default(), Duration::from_secs);
+        let replica = PRIMARY.replace("role:master", "role:slave");
+        let role = |memory: &Memory| memory.snapshot()["p"].info.as_ref().unwrap().role;
+        memory.note("p", second(2), second(3), Ok(Info::parse(PRIMARY).into()));
+        assert!(!memory.note("p", second(1), second(4), Ok(Info::parse(&replica).into())), "asked before, arrived after");
+        assert!(!memory.note("p", second(1), second(4), Err(ServerError::Silent(second(2)))), "a failure likewise");
+        let server = memory.snapshot().remove("p").unwrap();
+        assert_eq!((role(&memory), server.answered_at, server.failing_since), (Some(Role::Primary), Some(second(2)), None));
+        assert!(memory.note("p", second(3), second(5), Ok(Info::parse(&replica).into())));
+        assert_eq!(role(&memory), Some(Role::Replica));
+    }
+
+    #[tokio::test]
+    async fn who_was_not_asked_for_long_is_waited_for() {
+        let (memory, second) = (std::sync::Arc::new(Memory::default()), Duration::from_secs);
+        memory.asked_since(second(9)).await;
+        for pod in ["p", "q"] {
+            memory.note(pod, second(1), second(1), Ok(Info::parse(PRIMARY).into()));
+        }
+        let waiting = tokio::spawn({
+            let memory = memory.clone();
+            async move { memory.asked_since(second(9)).await }
+        });
+        memory.note("p", second(9), second(9), Ok(Info::parse(PRIMARY).into()));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished() && memory.unasked_since(second(9)));
+        memory.note("q", second(9), second(11), Err(ServerError::Silent(second(2))));
+        waiting.await.unwrap();
+        assert!(!memory.unasked_since(second(9)), "silence is an outcome, too");
     }
 
     #[test]
@@ -312,7 +381,7 @@ mod tests {
         let memory = Memory::default();
         let replica = "run_id:r\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\n";
         let synced = |text: &str| {
-            memory.note("p", Duration::ZERO, Ok(Info::parse(text).into()));
+            memory.note("p", Duration::ZERO, Duration::ZERO, Ok(Info::parse(text).into()));
             memory.snapshot().remove("p").unwrap().synced_run
         };
         assert_eq!(synced(&replica.replace("progress:0", "progress:1")), None);

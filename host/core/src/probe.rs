@@ -5,6 +5,8 @@
 //! 2. One silent server delays nobody: each has a task of its own.
 //! 3. The loop is woken only by changes that a decision could depend on.
 //! 4. A word of any Sentinel makes all servers and Sentinels be asked at once, whatever the interval.
+//! 5. Whatever the interval, nothing is decided on the answer to a question of long ago ([`Probes::refresh`]).
+//! 6. Of Sentinels that others share, only what concerns the instance is news.
 //!
 //! # Flow
 //! 1. The instance hands in its servers (`follow`); tasks start for new ones and end for those that are gone.
@@ -22,6 +24,7 @@ use tokio::task::JoinHandle;
 use vko_model::info::Info;
 
 use self::ask::Prober;
+pub(crate) use self::ask::whole_sentinel;
 use crate::command::{Command, Reply, SentinelEvent};
 use crate::memory::Memory;
 use crate::world::{ServerError, Target, World};
@@ -32,6 +35,9 @@ pub const QUIET: Duration = Duration::from_secs(5);
 pub const ALERT: Duration = Duration::from_secs(1);
 /// A server that doesn't answer INFO within this is silent. A fork or a slow disk takes hundreds of milliseconds.
 pub const DEADLINE: Duration = Duration::from_secs(2);
+/// Who was asked longer ago than this is asked again before a look: a quiet server with the shortest quiet interval never is, be it silent
+/// at the next question.
+const ASKED_AGE_MAX: Duration = Duration::from_millis(7_500);
 /// Between two tries to listen to a Sentinel.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
@@ -42,8 +48,8 @@ pub enum Asked {
     Data,
     /// One in cluster mode.
     Cluster,
-    /// A Sentinel, with the name under which it should watch this instance's data set; `None`: it stands alone, and what it watches is listed
-    /// and no more.
+    /// A Sentinel, with the name under which it should watch this instance's data set; `None`: it stands alone, and what it watches is the
+    /// business of others.
     Sentinel(Option<String>),
 }
 
@@ -54,6 +60,8 @@ pub struct Subject {
     pub target: Target,
     /// What it is.
     pub asked: Asked,
+    /// Others use it, too, and may log in to it as we do.
+    pub shared: bool,
 }
 
 /// The probes of one instance.
@@ -113,6 +121,20 @@ impl<W: World> Probes<W> {
         poke(&self.poked);
     }
 
+    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who was never asked
+    /// is not waited for: a pod that starts has nothing to say.
+    pub async fn refresh(&self) {
+        let Some(then) = self.world.monotonic().checked_sub(ASKED_AGE_MAX) else { return };
+        if !self.memory.unasked_since(then) {
+            return;
+        }
+        self.poke();
+        tokio::select! {
+            () = self.memory.asked_since(then) => {}
+            () = self.world.sleep(DEADLINE) => {}
+        }
+    }
+
     fn start(&self, subject: Subject) -> Task {
         let prober = Prober::new(self.world.clone(), subject.clone(), self.cut_sessions);
         let probe = Probe {
@@ -150,9 +172,10 @@ impl<W: World> Probe<W> {
             // A poke from here on asks once more: this answer may be from before.
             self.poked.borrow_and_update();
             let interval = *self.pace.borrow_and_update();
+            let asked = self.prober.world.monotonic();
             let outcome = self.prober.ask(told || interval <= ALERT).await;
             let world = &self.prober.world;
-            if self.memory.note(&self.prober.subject.target.pod, world.monotonic(), outcome) {
+            if self.memory.note(&self.prober.subject.target.pod, asked, world.monotonic(), outcome) {
                 self.wake.notify_one();
             }
             told = tokio::select! {
@@ -194,10 +217,10 @@ impl<W: World> Listener<W> {
     }
 }
 
-/// Whether an event is about this data set, or about the Sentinel itself. A Sentinel may watch many others.
+/// Whether an event is about this data set or about the Sentinel itself, or stands for some that were missed. A Sentinel may watch many others.
 fn concerns(monitor: Option<&str>, event: &SentinelEvent) -> bool {
-    let itself = event.channel.ends_with("tilt");
-    itself || monitor.is_none_or(|name| event.message.split_ascii_whitespace().any(|word| word == name))
+    let itself = event.channel.ends_with("tilt") || *event == SentinelEvent::missed();
+    itself || monitor.is_some_and(|name| event.message.split_ascii_whitespace().any(|word| word == name))
 }
 
 /// One light probe of a data server, in whichever mode.
@@ -224,11 +247,13 @@ mod tests {
             ("a replica of its own", Some("shop.x"), "+sdown", "slave 10.0.0.2:6379 10.0.0.2 6379 @ shop.x 10.0.0.1 6379", true),
             ("a name that begins alike", Some("shop.x"), "+sdown", "master shop.xy 10.0.0.1 6379", false),
             ("the Sentinel stood still", Some("shop.x"), "+tilt", "#tilt mode entered", true),
-            ("Sentinels that stand alone hear all", None, "+switch-master", switch, true),
+            ("Sentinels that stand alone watch nothing of their own", None, "+switch-master", switch, false),
+            ("but they stand still", None, "-tilt", "#tilt mode exited", true),
         ];
         for (case, monitor, channel, message, expected) in cases {
             let event = SentinelEvent { channel: channel.into(), message: message.into() };
             assert_eq!(concerns(monitor, &event), expected, "{case}");
         }
+        assert!(concerns(Some("shop.x"), &SentinelEvent::missed()), "it may have been anything");
     }
 }

@@ -13,7 +13,7 @@ use crate::execute::ExecuteError;
 use crate::lease::LeaseState;
 use crate::memory::{Answer, Memory};
 use crate::outcomes::Outcomes;
-use crate::probe::light_probe;
+use crate::probe::{light_probe, whole_sentinel};
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::world::{Credential, ServerError, Target, World};
@@ -39,6 +39,7 @@ pub struct Site<W> {
     pub wake: Arc<Notify>,
     targets: RwLock<BTreeMap<String, (String, Target)>>,
     sentinels: RwLock<BTreeMap<String, (String, Target)>>,
+    monitor: RwLock<Option<String>>,
     credentials: RwLock<BTreeMap<String, Credential>>,
     cut_off: AtomicBool,
 }
@@ -63,6 +64,7 @@ impl<W: World> Site<W> {
             wake,
             targets: RwLock::default(),
             sentinels: RwLock::default(),
+            monitor: RwLock::default(),
             credentials: RwLock::default(),
             cut_off: AtomicBool::new(false),
         }
@@ -76,6 +78,16 @@ impl<W: World> Site<W> {
     /// Says which Sentinels watch the instance, its own and referenced ones: id, name for people, target.
     pub fn set_sentinels(&self, sentinels: BTreeMap<String, (String, Target)>) {
         *self.sentinels.write().unwrap_or_else(PoisonError::into_inner) = sentinels;
+    }
+
+    /// Says by what name they know the data set; `None`: nobody watches it.
+    pub fn set_monitor(&self, monitor: Option<String>) {
+        *self.monitor.write().unwrap_or_else(PoisonError::into_inner) = monitor;
+    }
+
+    /// The Sentinels' name for the data set.
+    pub fn monitor(&self) -> Option<String> {
+        self.monitor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Says with what the instance's accounts log in to its data servers, by the account's name.
@@ -171,11 +183,25 @@ impl<W: World> Site<W> {
     /// The server's.
     pub async fn look(&self, pod: &str) -> Result<Info, ExecuteError> {
         let (name, target) = self.target(pod)?;
+        let asked = self.world.monotonic();
         let outcome = light_probe(&*self.world, &target).await;
-        if self.memory.note(pod, self.world.monotonic(), outcome.clone().map(Answer::from)) {
+        self.note(pod, asked, outcome.clone().map(Answer::from));
+        outcome.map_err(|error| refused(&name, error))
+    }
+
+    /// Takes in what a Sentinel says now of a data set, so that the next look doesn't ask for what was just done. What it doesn't say, its probe
+    /// finds out.
+    pub async fn look_at_sentinel(&self, id: &str, monitor: &str) {
+        let Ok((_, target)) = self.sentinel_target(id) else { return };
+        let asked = self.world.monotonic();
+        let outcome = whole_sentinel(&*self.world, &target, monitor).await;
+        self.note(&target.pod, asked, outcome);
+    }
+
+    fn note(&self, server: &str, asked: Duration, outcome: Result<Answer, ServerError>) {
+        if self.memory.note(server, asked, self.world.monotonic(), outcome) {
             self.wake.notify_one();
         }
-        outcome.map_err(|error| refused(&name, error))
     }
 }
 

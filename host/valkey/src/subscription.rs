@@ -3,8 +3,8 @@
 //! # Guarantees
 //! 1. A subscription has a connection of its own: a Sentinel that publishes much holds nobody's answer back.
 //! 2. When the connection ends, the receiver does; when the receiver is dropped, the connection ends.
-//! 3. Whoever doesn't fetch events in time misses some and holds no memory: the ones that wait say already that there is something to
-//!    look at.
+//! 3. Whoever doesn't fetch events in time misses some and holds no memory, and gets one that says so: those that wait may be about other
+//!    data sets.
 //!
 //! # Assumptions
 //! An event is a hint. What is true is asked.
@@ -12,10 +12,13 @@
 //! # Flow
 //! 1. Dial, with a place for what comes unasked.
 //! 2. Subscribe to the channels that tell of changes.
-//! 3. Hold the connection until it ends, the receiver is dropped, or everything is closed.
+//! 3. Hold the connection until it ends, the receiver is dropped, or everything is closed. Meanwhile tell of what was missed.
+
+use std::sync::Arc;
 
 use redis::{PushInfo, PushKind, Value};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, watch};
 use vko_core::command::SentinelEvent;
 use vko_core::world::{ServerError, Target};
 use vko_model::sentinel::CHANNELS;
@@ -35,14 +38,18 @@ pub(crate) async fn subscribe(
 ) -> Result<mpsc::Receiver<SentinelEvent>, ServerError> {
     let (events, receiver) = mpsc::channel(WAITING_MAX);
     let (ended, mut end) = watch::channel(());
-    let waiting = events.downgrade();
+    let (waiting, missed) = (events.downgrade(), Arc::new(Notify::new()));
+    let full = missed.clone();
     let push = move |info: PushInfo| -> Result<(), ()> {
         if info.kind == PushKind::Disconnection {
             ended.send_replace(());
         }
         match (event(info), waiting.upgrade()) {
-            // Full is fine: see the guarantees.
-            (Some(event), Some(events)) => drop(events.try_send(event)),
+            (Some(event), Some(events)) => {
+                if let Err(TrySendError::Full(_)) = events.try_send(event) {
+                    full.notify_one();
+                }
+            }
             (Some(_), None) => return Err(()),
             (None, _) => {}
         }
@@ -55,10 +62,21 @@ pub(crate) async fn subscribe(
             _ = end.changed() => {}
             () = events.closed() => {}
             _ = closings.changed() => {}
+            () = tell_missed(&events, &missed) => {}
         }
         drop(connection);
     });
     Ok(receiver)
+}
+
+/// Says that some were missed as soon as there is room for it, each time. Ends with the receiver.
+async fn tell_missed(events: &mpsc::Sender<SentinelEvent>, missed: &Notify) {
+    loop {
+        missed.notified().await;
+        if events.send(SentinelEvent::missed()).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// A published message; `None` for what else comes unasked.
@@ -77,6 +95,24 @@ fn event(info: PushInfo) -> Option<SentinelEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn whoever_is_slow_is_told_that_it_missed_some() {
+        let (events, mut receiver) = mpsc::channel(1);
+        let missed = Arc::new(Notify::new());
+        let other = SentinelEvent { channel: "+sdown".into(), message: "master other 10.0.0.1 6379".into() };
+        events.try_send(other.clone()).unwrap();
+        missed.notify_one();
+        let telling = tokio::spawn({
+            let (events, missed) = (events.clone(), missed.clone());
+            async move { tell_missed(&events, &missed).await }
+        });
+        assert_eq!(receiver.recv().await, Some(other));
+        assert_eq!(receiver.recv().await, Some(SentinelEvent::missed()));
+        drop(receiver);
+        missed.notify_one();
+        telling.await.unwrap();
+    }
 
     #[test]
     fn messages_are_events_and_nothing_else_is() {

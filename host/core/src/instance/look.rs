@@ -122,6 +122,7 @@ impl<W: World> Instance<W> {
             Ok(accounts) => host.problem = self.follow(&site, named, &pods, accounts),
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
+        self.probes.refresh().await;
         // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.
         let running = self.tracks.running();
         let observed = self.observe_and_learn(&site, person, named, &pods).await?;

@@ -94,19 +94,27 @@ impl<W: World> Instance<W> {
         };
         let data = targets(of(Purpose::Data), names::PORT, &accounts.operator());
         let mut sentinels = targets(of(Purpose::Sentinel), names::SENTINEL_PORT, &accounts.operator());
-        let (elsewhere, problem) = match accounts.elsewhere() {
+        let (credential, problem) = match accounts.elsewhere() {
             // Whoever asks for no password lets the default user in with any.
             Ok(credential) => (credential.or_else(|| Some(nobody())), None),
             Err(error) => (None, Some((error.reason().to_owned(), error.to_string()))),
         };
         sentinels.extend(referenced(spec).into_iter().filter_map(|other| {
-            let credential = elsewhere.clone()?;
+            let credential = credential.clone()?;
             let target = Target { pod: other.key.clone(), ip: other.ip, port: other.port, credential };
             Some((other.key, (format!("Sentinel {}", other.ip), target)))
         }));
         let asked = if kind == Kind::Cluster { Asked::Cluster } else { Asked::Data };
-        let subject =
-            |asked: Asked| move |(_, target): &(String, Target)| Subject { target: target.clone(), asked: asked.clone() };
+        let elsewhere: Vec<String> = referenced(spec).into_iter().map(|other| other.key).collect();
+        let subject = |asked: Asked| {
+            let elsewhere = &elsewhere;
+            move |(_, target): &(String, Target)| Subject {
+                target: target.clone(),
+                asked: asked.clone(),
+                shared: elsewhere.contains(&target.pod),
+            }
+        };
+        site.set_monitor(monitor.clone());
         let watched = sentinels.values().map(subject(Asked::Sentinel(monitor)));
         self.probes.follow(data.values().map(subject(asked)).chain(watched).collect());
         let heard = self.memory.snapshot();
@@ -121,6 +129,7 @@ impl<W: World> Instance<W> {
     }
 }
 
-fn nobody() -> Credential {
+/// Whoever asks for no password lets the default user in with any.
+pub(super) fn nobody() -> Credential {
     Credential { user: names::account::DEFAULT.into(), password: Secret::default() }
 }

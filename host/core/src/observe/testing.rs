@@ -81,7 +81,7 @@ pub(crate) fn observe_with(
         let Some(text) = says(node, nodes_text(shards, members, node)) else { continue };
         let nodes = ClusterNodes::parse(&text).unwrap();
         let answer = Answer::Cluster(Box::new(info(shards, node)), cluster, 7, Some(nodes));
-        memory.note(&format!("uid-{node}"), NOW - Duration::from_secs(1), Ok(answer));
+        memory.note(&format!("uid-{node}"), NOW - Duration::from_secs(1), NOW - Duration::from_secs(1), Ok(answer));
     }
     after(&memory);
     let topology: Value = json!({

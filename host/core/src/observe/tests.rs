@@ -87,8 +87,8 @@ impl Fixture {
     /// A primary, a replica, one that was never asked.
     fn new() -> Self {
         let memory = Memory::default();
-        memory.note("uid-0", Duration::from_secs(99), Ok(Info::parse(PRIMARY).into()));
-        memory.note("uid-1", Duration::from_secs(98), Ok(Info::parse(REPLICA).into()));
+        memory.note("uid-0", Duration::from_secs(99), Duration::from_secs(99), Ok(Info::parse(PRIMARY).into()));
+        memory.note("uid-1", Duration::from_secs(98), Duration::from_secs(98), Ok(Info::parse(REPLICA).into()));
         Self {
             topology: json!({
                 "metadata": {"name": "x", "namespace": "shop", "uid": "topology", "generation": 4, "creationTimestamp": "2027-01-15T07:00:00Z"},
@@ -206,7 +206,7 @@ fn how_a_server_is_reached() {
     for (case, answers, reach, known) in table {
         let fixture = Fixture::new();
         for answer in answers {
-            fixture.memory.note("uid-2", at, answer.map(Answer::from));
+            fixture.memory.note("uid-2", at, at, answer.map(Answer::from));
         }
         let server = fixture.observe().servers.remove(2);
         assert_eq!((server.reach, server.facts.is_some()), (reach, known), "{case}");
@@ -225,7 +225,12 @@ fn what_is_not_said_is_unknown() {
         let text: Vec<&str> = text.into_iter().filter(|line| !(missing == "# Keyspace" && line.starts_with("db0"))).collect();
         let text: Vec<&str> =
             text.into_iter().filter(|line| !(missing == "valkey_version:" && line.starts_with("redis_version"))).collect();
-        fixture.memory.note("uid-2", Duration::from_secs(99), Ok(Info::parse(&text.join("\r\n")).into()));
+        fixture.memory.note(
+            "uid-2",
+            Duration::from_secs(99),
+            Duration::from_secs(99),
+            Ok(Info::parse(&text.join("\r\n")).into()),
+        );
         assert!(fixture.observe().servers[2].facts.is_none(), "without {missing}");
     }
 }
@@ -241,7 +246,12 @@ fn whom_a_replica_follows() {
     ];
     for (host, expected) in table {
         let fixture = Fixture::new();
-        fixture.memory.note("uid-1", Duration::from_secs(99), Ok(Info::parse(&REPLICA.replace("10.0.0.1", host)).into()));
+        fixture.memory.note(
+            "uid-1",
+            Duration::from_secs(99),
+            Duration::from_secs(99),
+            Ok(Info::parse(&REPLICA.replace("10.0.0.1", host)).into()),
+        );
         let facts = fixture.observe().servers[1].facts.clone().unwrap();
         assert!(matches!(facts.role, Role::Replica(link) if link.primary == expected), "{host}");
     }

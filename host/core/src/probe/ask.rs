@@ -10,7 +10,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vko_api::names::account;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::{Info, Role};
 use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
@@ -18,7 +17,7 @@ use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
 use super::{Asked, DEADLINE, Subject, light_probe};
 use crate::command::{Command, Reply};
 use crate::memory::{Answer, MonitorAnswer, SentinelAnswer};
-use crate::world::{ServerError, World};
+use crate::world::{ServerError, Target, World};
 
 /// A full answer is good for so long, if nothing tells of a change: what no digest shows (a ghost that is being met, say) is seen by then.
 const WHOLE_AGE_MAX: Duration = Duration::from_secs(600);
@@ -40,8 +39,8 @@ pub(super) struct Prober<W> {
 
 impl<W: World> Prober<W> {
     pub(super) fn new(world: Arc<W>, subject: Subject, cut_sessions: bool) -> Self {
-        // Other operators log in to Sentinels that several share under the same name: their sessions are theirs.
-        let cut_sessions = cut_sessions && subject.target.credential.user == account::OPERATOR;
+        // To Sentinels elsewhere others may log in under the same name, whatever that is: their sessions are theirs.
+        let cut_sessions = cut_sessions && !subject.shared;
         Self { world, subject, cut_sessions, cluster: None, sentinel: None }
     }
 
@@ -89,60 +88,75 @@ impl<W: World> Prober<W> {
     }
 
     async fn ask_sentinel(&mut self, monitor: Option<&str>, alert: bool) -> Result<Answer, ServerError> {
-        let light = match self.call(Command::SentinelProbe).await? {
-            Reply::SentinelProbe { server, sentinel, id } => {
-                let run_id = Info::parse(&server).run_id.unwrap_or_default();
-                SentinelAnswer { id, run_id, info: SentinelInfo::parse(&sentinel) }
-            }
-            other => return Err(unexpected(&other)),
-        };
-        let now = self.world.monotonic();
+        let (world, target) = (self.world.clone(), self.subject.target.clone());
+        let light = light_sentinel(&*world, &target, monitor).await?;
+        let now = world.monotonic();
         let fresh = |at: &Duration| !alert && now.saturating_sub(*at) < WHOLE_AGE_MAX;
         if self.sentinel.as_ref().is_some_and(|(known, at)| *known == light && fresh(at)) {
             return Ok(Answer::Sentinel(light, None));
         }
-        let mut monitors = Vec::new();
-        for monitored in self.maps(Command::SentinelMasters, Monitored::read).await? {
-            let whole = monitor == Some(monitored.name.as_str());
-            monitors.push(if whole { self.monitor(monitored).await? } else { listed(monitored) });
-        }
-        monitors.sort_by(|one, other| one.monitored.name.cmp(&other.monitored.name));
+        let monitors = match monitor {
+            Some(name) => monitors(&*world, &target, name).await?,
+            None => Vec::new(),
+        };
         self.sentinel = Some((light.clone(), now));
         Ok(Answer::Sentinel(light, Some(monitors)))
     }
+}
 
-    /// All about one data set.
-    async fn monitor(&self, monitored: Monitored) -> Result<MonitorAnswer, ServerError> {
-        let name = || monitored.name.clone();
-        let mut replicas = self.maps(Command::SentinelReplicas(name()), KnownReplica::read).await?;
-        replicas.iter_mut().for_each(|replica| replica.offset = None);
-        replicas.sort_by(|one, other| one.address.cmp(&other.address));
-        let mut peers = self.maps(Command::SentinelPeers(name()), Peer::read).await?;
-        peers.sort_by(|one, other| (&one.id, &one.address).cmp(&(&other.id, &other.address)));
-        let quorum_reached = match self.call(Command::SentinelCheckQuorum(name())).await {
-            Ok(_) => Some(true),
-            Err(ServerError::Refused { code, .. }) if code == "NOQUORUM" => Some(false),
-            // The name is gone since it was listed, or a right is missing: not known is not no.
-            Err(ServerError::Refused { .. } | ServerError::NoPermission(_)) => None,
-            Err(error) => return Err(error),
-        };
-        Ok(MonitorAnswer { monitored, quorum_reached, replicas, peers })
-    }
+/// All that a Sentinel says of a data set.
+///
+/// # Errors
+/// The Sentinel's.
+pub(crate) async fn whole_sentinel<W: World>(world: &W, target: &Target, monitor: &str) -> Result<Answer, ServerError> {
+    let light = light_sentinel(world, target, Some(monitor)).await?;
+    Ok(Answer::Sentinel(light, Some(monitors(world, target, monitor).await?)))
+}
 
-    async fn maps<T>(
-        &self,
-        command: Command,
-        read: impl Fn(&std::collections::BTreeMap<String, String>) -> Option<T>,
-    ) -> Result<Vec<T>, ServerError> {
-        match self.call(command).await? {
-            Reply::Maps(maps) => Ok(maps.iter().filter_map(read).collect()),
-            other => Err(unexpected(&other)),
+/// The light answer, of which only this data set counts: it may watch a thousand others, and what happens to them is no news here.
+async fn light_sentinel<W: World>(world: &W, target: &Target, monitor: Option<&str>) -> Result<SentinelAnswer, ServerError> {
+    match world.call(target, Command::SentinelProbe, DEADLINE).await? {
+        Reply::SentinelProbe { server, sentinel, id } => {
+            let run_id = Info::parse(&server).run_id.unwrap_or_default();
+            let mut info = SentinelInfo::parse(&sentinel);
+            info.monitored.retain(|line| Some(line.name.as_str()) == monitor);
+            info.masters = None;
+            Ok(SentinelAnswer { id, run_id, info })
         }
+        other => Err(unexpected(&other)),
     }
 }
 
-fn listed(monitored: Monitored) -> MonitorAnswer {
-    MonitorAnswer { monitored, quorum_reached: None, replicas: Vec::new(), peers: Vec::new() }
+/// The data set as it watches it, if it does.
+async fn monitors<W: World>(world: &W, target: &Target, name: &str) -> Result<Vec<MonitorAnswer>, ServerError> {
+    let watched = maps(world, target, Command::SentinelMasters, Monitored::read).await?;
+    let Some(monitored) = watched.into_iter().find(|monitored| monitored.name == name) else { return Ok(Vec::new()) };
+    let name = || name.to_owned();
+    let mut replicas = maps(world, target, Command::SentinelReplicas(name()), KnownReplica::read).await?;
+    replicas.iter_mut().for_each(|replica| replica.offset = None);
+    replicas.sort_by(|one, other| one.address.cmp(&other.address));
+    let mut peers = maps(world, target, Command::SentinelPeers(name()), Peer::read).await?;
+    peers.sort_by(|one, other| (&one.id, &one.address).cmp(&(&other.id, &other.address)));
+    let quorum_reached = match world.call(target, Command::SentinelCheckQuorum(name()), DEADLINE).await {
+        Ok(_) => Some(true),
+        Err(ServerError::Refused { code, .. }) if code == "NOQUORUM" => Some(false),
+        // The name is gone since it was listed, or a right is missing: not known is not no.
+        Err(ServerError::Refused { .. } | ServerError::NoPermission(_)) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(vec![MonitorAnswer { monitored, quorum_reached, replicas, peers }])
+}
+
+async fn maps<W: World, T>(
+    world: &W,
+    target: &Target,
+    command: Command,
+    read: impl Fn(&std::collections::BTreeMap<String, String>) -> Option<T>,
+) -> Result<Vec<T>, ServerError> {
+    match world.call(target, command, DEADLINE).await? {
+        Reply::Maps(maps) => Ok(maps.iter().filter_map(read).collect()),
+        other => Err(unexpected(&other)),
+    }
 }
 
 fn unexpected(reply: &Reply) -> ServerError {

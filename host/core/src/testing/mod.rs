@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 pub(crate) use self::cluster::{FakeNode, node_id};
-pub(crate) use self::sentinel::FakeSentinel;
+pub(crate) use self::sentinel::{FakeMonitor, FakeSentinel};
 pub(crate) use self::server::FakeServer;
 pub(crate) use self::site::{
     mk_cluster_site, mk_sentinel_site, mk_settings, mk_site, mk_site_in, mk_topology, observed, sentinel_id, topology_id,

@@ -89,6 +89,16 @@ impl State {
                 };
                 monitor.options.extend(options.iter().map(|(key, value)| (key.clone(), text(value))));
             }
+            Command::SentinelProbe => {
+                let line = |(at, (name, monitor)): (usize, (&String, &FakeMonitor))| {
+                    let ip = monitor.ip.map(|ip| ip.to_string()).unwrap_or_default();
+                    format!("master{at}:name={name},status=ok,address={ip}:6379,slaves=0,sentinels={}\r\n", others + 1)
+                };
+                let sentinel = sentinel.monitors.iter().enumerate().map(line).collect();
+                return Ok(Reply::SentinelProbe { server: "run_id:r\r\n".into(), sentinel, id: id.to_owned() });
+            }
+            Command::SentinelReplicas(_) | Command::SentinelPeers(_) => return Ok(Reply::Maps(Vec::new())),
+            Command::SentinelCheckQuorum(_) => {}
             Command::SentinelFailover(name) => return self.sentinel_failover(id, name),
             _ => return Err(refused("unknown command")),
         }

@@ -101,6 +101,7 @@ pub(crate) fn mk_sentinel_site(members: u32) -> (Arc<FakeWorld>, Arc<Site<FakeWo
         sentinels.insert(id, (name, at));
     }
     site.set_sentinels(sentinels);
+    site.set_monitor(Some("mymaster".into()));
     let credential = Credential { user: "sentinel".into(), password: Secret::new("s3ntinel") };
     site.set_credentials(BTreeMap::from([("sentinel".to_owned(), credential)]));
     (world, site)

@@ -131,7 +131,7 @@ fn differences_of_five(observed: &Observed) -> [u32; 5] {
 #[test]
 fn who_is_silent_has_no_say() {
     let silent = |memory: &Memory| {
-        memory.note("uid-0", Duration::from_secs(99), Err(ServerError::Silent(Duration::from_secs(2))));
+        memory.note("uid-0", Duration::from_secs(99), Duration::from_secs(99), Err(ServerError::Silent(Duration::from_secs(2))));
     };
     let suspect = |node: u32, text: String| {
         Some(if node == 0 { text } else { edit(&text, 0, "master - 0 0 1 connected", "master,fail? - 0 0 1 disconnected") })
