@@ -149,6 +149,20 @@ fn two_instances_on_one_sentinel_group() -> Result {
             instance.wait_primary_other_than(&primary)?;
             instance.wait_ready()?;
         }
+        let a = Instance { namespace: namespace.into(), name: "a".into(), arch: Arch::Failover { sentinels: 0 } };
+        kubectl::run(&["delete", &a.target(), "--namespace", namespace, "--timeout=120s"])?;
+        let group = Instance { namespace: namespace.into(), name: "shared".into(), arch: Arch::Failover { sentinels: 3 } };
+        for sentinel in group.sentinels()? {
+            let all: Vec<std::collections::BTreeMap<String, String>> =
+                at_sentinel(&group, &sentinel)?.ask(&["SENTINEL", "MASTERS"])?;
+            let names: Vec<&String> = all.iter().filter_map(|facts| facts.get("name")).collect();
+            assert_eq!(
+                names,
+                [&format!("{namespace}.b")],
+                "{}: each instance takes its own monitor away, and no other",
+                sentinel.name
+            );
+        }
         Ok(())
     })
 }
@@ -179,7 +193,12 @@ fn the_primarys_pod_is_deleted() -> Result {
     for version in settings::lines()? {
         under_writes("pod-deleted", &three_and_three(version), |instance, primary, _| {
             delete_pod(&instance.namespace, &primary.name, None)?;
-            instance.wait_primary_other_than(primary).map(|_| ())
+            instance.wait_primary_other_than(primary)?;
+            // A hook that fails is told by the kubelet, and loses nothing that a write would show: the server waits for its replicas.
+            let failed = |event: &Value| event["reason"] == "FailedPreStopHook";
+            let events = kubectl::list(&instance.namespace, "events", "")?;
+            assert!(!events.iter().any(failed), "{:?}", events.iter().filter(|event| failed(event)).collect::<Vec<_>>());
+            Ok(())
         })?;
     }
     Ok(())

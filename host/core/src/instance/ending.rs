@@ -5,15 +5,16 @@
 //! 2. An ending instance hands over to nobody: its hooks are told before its pods are stopped.
 //! 3. Claims go only when the spec or the `delete-pvc` finalizer says so; of the two, a spec that retains wins.
 //! 4. Nothing ends on the word of a cache alone.
-//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for.
+//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for, and neither are Sentinels elsewhere.
 //!
 //! # Flow of an end
 //! 1. The ConfigMap says `ending`, pods are told.
-//! 2. The StatefulSet goes, and its pods with it.
-//! 3. When the pods are gone: claims, if asked.
-//! 4. Finalizers of Secrets.
-//! 5. The topology object's finalizer; what is left goes with it.
-//! 6. `delete-pvc` of the Valkey.
+//! 2. Sentinels that exist elsewhere forget the data set ([`super::leaving`]), again until all have or the pods are gone.
+//! 3. The StatefulSet goes, and its pods with it.
+//! 4. When the pods are gone: claims, if asked.
+//! 5. Finalizers of Secrets.
+//! 6. The topology object's finalizer; what is left goes with it.
+//! 7. `delete-pvc` of the Valkey.
 
 use std::time::Duration;
 
@@ -83,6 +84,7 @@ impl<W: World> Instance<W> {
         if !self.tell_hooks(id.kind).await? {
             return Ok(Next::After(Duration::from_millis(TOLD_MS)));
         }
+        let watching = self.leave_sentinels(id.kind, topology).await;
         for set in self.stateful_sets(id.kind).values() {
             if !set.deleting() {
                 self.delete(Kind::StatefulSet, set).await?;
@@ -91,6 +93,7 @@ impl<W: World> Instance<W> {
         if self.pods_left(id.kind) {
             return Ok(Next::After(AGAIN));
         }
+        self.tell_left(valkey.unwrap_or(topology), &watching).await;
         if claims_go(valkey, topology) {
             for claim in self.claims(id.kind) {
                 if !claim.deleting() {

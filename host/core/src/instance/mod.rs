@@ -10,7 +10,7 @@
 //! # Flow of a look
 //! 1. Whose instance it is ([`topology`]); ending, if something is being deleted ([`ending`]).
 //! 2. Valkey → topology object ([`translation`]); or, of Sentinels that stand alone, what their object leaves out ([`standing`]).
-//! 3. Accounts and probes ([`setup`]).
+//! 3. Accounts and probes ([`setup`]); who wasn't asked for long is asked now.
 //! 4. OBSERVE, and what the ledger learns from it ([`learn`]).
 //! 5. PLAN and GUARD ([`decide`], [`crate::governor`]).
 //! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks ([`act`]).
@@ -22,6 +22,7 @@ mod ending;
 mod finish;
 mod gather;
 mod learn;
+mod leaving;
 mod look;
 mod setup;
 mod standing;

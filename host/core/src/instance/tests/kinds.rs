@@ -13,7 +13,7 @@ use crate::guard::testing::mk_plan;
 use crate::instance::{Instance, Next};
 use crate::object::{Kind, ObjectId};
 use crate::policy::{GuestError, Policy, PolicyInfo};
-use crate::testing::FakeWorld;
+use crate::testing::{FakeMonitor, FakeSentinel, FakeWorld};
 use crate::world::ApiError;
 
 /// A policy that wants nothing, and shows a primary and a Sentinel.
@@ -165,6 +165,61 @@ async fn a_view_that_can_not_be_written_is_told_once_and_harms_nothing() {
     assert_eq!(world.effects().iter().filter(|effect| effect.contains("SentinelNotShown")).count(), 1);
     instance.look().await.unwrap();
     assert_eq!(count(&world, Kind::Sentinel), 1, "tried again");
+}
+
+/// Where the Sentinels are that an instance refers to, as the fake world knows them.
+fn elsewhere(last: u8) -> String {
+    format!("sentinel 10.9.0.{last} 26379")
+}
+
+/// An instance that refers to three Sentinels, which watch another data set, too; its end begins.
+async fn ending_beside_shared_sentinels() -> (Arc<FakeWorld>, Instance<FakeWorld>) {
+    let world = with_sentinels();
+    change(&world, &valkey_id(), |object| {
+        let nodes = [1, 2, 3].map(|last| json!({"ip": format!("10.9.0.{last}"), "port": 26379}));
+        object["spec"]["sentinel"] = json!({"sentinelReference": {"nodes": nodes}});
+    });
+    for last in 1..=3 {
+        let watched = |name: &str| (name.to_owned(), FakeMonitor::of("10.0.0.1"));
+        let monitors = [watched("shop.x"), watched("shop.y")].into();
+        let name = format!("s{last}");
+        let sentinel = FakeSentinel { name, monitors, silent: false, stuck: false, ignores: Vec::new() };
+        world.state().sentinels.insert(elsewhere(last), sentinel);
+    }
+    let mut instance = instance_of(&world, Architecture::Failover);
+    for _ in 0..2 {
+        instance.look().await.unwrap();
+    }
+    world.state().objects.remove(&valkey_id());
+    change(&world, &ObjectId::new(Kind::Failover, "shop", "x"), |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    });
+    world.effects();
+    (world, instance)
+}
+
+fn watched_by(world: &FakeWorld, last: u8) -> Vec<String> {
+    world.sentinel(&elsewhere(last)).monitors.into_keys().collect()
+}
+
+#[tokio::test]
+async fn the_end_of_an_instance_takes_its_own_monitor_off_shared_sentinels() {
+    let (world, mut instance) = ending_beside_shared_sentinels().await;
+    instance.look().await.unwrap();
+    for last in 1..=3 {
+        assert_eq!(watched_by(&world, last), ["shop.y"], "{last}");
+    }
+    assert!(!world.effects().iter().any(|effect| effect.contains("MonitorLeftBehind")));
+}
+
+#[tokio::test]
+async fn a_shared_sentinel_that_does_not_answer_is_told_and_holds_nothing_up() {
+    let (world, mut instance) = ending_beside_shared_sentinels().await;
+    world.state().sentinels.get_mut(&elsewhere(2)).unwrap().silent = true;
+    instance.look().await.unwrap();
+    assert_eq!((watched_by(&world, 1), watched_by(&world, 2).len()), (vec!["shop.y".to_owned()], 2));
+    assert!(world.effects().iter().any(|effect| effect.contains("MonitorLeftBehind")));
+    assert_eq!(world.object(&ObjectId::new(Kind::Failover, "shop", "x")), None, "it is gone");
 }
 
 #[tokio::test]
