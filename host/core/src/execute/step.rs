@@ -72,7 +72,10 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, step: &Step) -> 
 pub(crate) async fn check<W: World>(site: &Site<W>, step: &Step) -> Result<(), ExecuteError> {
     expect::check(site, &step.expects).await?;
     match &step.operation {
-        Operation::Promote(pod) => promote::nobody_else_leads(site, pod).await,
+        Operation::Promote(pod) => {
+            promote::nobody_else_leads(site, pod).await?;
+            promote::no_failover_runs(site).await
+        }
         Operation::TakeOver(order) => cluster::owner_does_not_lead(site, &order.replica).await,
         _ => Ok(()),
     }

@@ -11,8 +11,8 @@
 //! # Flow
 //! 1. Ledger.
 //! 2. Lift what fence the server may carry.
-//! 3. The step's expectations and [`nobody_else_leads`]: last before the command. A fence isn't read again: who answers must be no primary,
-//!    and who doesn't can't be asked.
+//! 3. The step's expectations, [`nobody_else_leads`] and [`no_failover_runs`]: last before the command. A fence isn't read again: who answers
+//!    must be no primary, and who doesn't can't be asked.
 //! 4. REPLICAOF NO ONE.
 //! 5. Read the role back.
 //! 6. Note the new replication history.
@@ -69,6 +69,17 @@ pub(crate) async fn nobody_else_leads<W: World>(site: &Site<W>, pod: &str) -> Re
     match join_all(asked).await.into_iter().find_map(leads) {
         None => Ok(()),
         Some(name) => Err(ExecuteError::ExpectationFailed(format!("{name} to be no primary"))),
+    }
+}
+
+/// Asks the Sentinels that answered when they were last asked, all at once: one may have begun a failover since, and would promote another.
+///
+/// # Errors
+/// [`ExecuteError::ExpectationFailed`] names it.
+pub(crate) async fn no_failover_runs<W: World>(site: &Site<W>) -> Result<(), ExecuteError> {
+    match super::sentinel::mover(site).await {
+        None => Ok(()),
+        Some(name) => Err(ExecuteError::ExpectationFailed(format!("{name} to be in no failover"))),
     }
 }
 

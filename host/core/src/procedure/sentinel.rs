@@ -3,9 +3,12 @@
 //! # Guarantees
 //! 1. What a Sentinel watches is read before and after: a name that it has is not given another primary by the way.
 //! 2. A credential goes to the Sentinel and nowhere else: it is named by its account until it is sent.
+//! 3. A monitor that is half made shows: it has a quorum that nobody reaches until everything else is set, the credential too. So it starts no
+//!    failover either.
+//! 4. What was done is in the host's memory before the step ends: the next look asks for nothing twice.
 //!
 //! # Flow
-//! Monitor: 1. MASTERS. 2. MONITOR, unless it watches that very primary. 3. SET, options and credential. 4. MASTERS.
+//! Monitor: 1. MASTERS. 2. MONITOR, unless it watches that very primary. 3. SET, credential and options, the quorum last. 4. MASTERS.
 //! Failover: 1. MASTERS: no failover runs. 2. FAILOVER. 3. Wait until it names another primary that says it is one. 4. Ledger.
 
 use std::time::Duration;
@@ -26,6 +29,8 @@ use crate::world::{Target, World};
 
 /// Measured: 0.6 s; a Sentinel that loses an election tries again after twice the failover timeout, which nobody waits for here.
 const FAILOVER_LIMIT: Duration = Duration::from_secs(10);
+/// Of a monitor that isn't complete: more than there can be Sentinels.
+const QUORUM_UNREACHED: u32 = 1_000;
 /// What it was told shows at once; a reset finds the others again within about a second.
 const SHOWS_WITHIN: Duration = Duration::from_secs(2);
 
@@ -51,6 +56,21 @@ pub(super) async fn watches<W: World>(site: &Site<W>, name: &str) -> Vec<(String
         (id, reply.ok().and_then(|reply| find(reply, name)))
     });
     join_all(asked).await
+}
+
+/// The name of a Sentinel that is in the middle of a failover of this data set. Those that didn't answer when they were last asked aren't asked
+/// again.
+pub(super) async fn mover<W: World>(site: &Site<W>) -> Option<String> {
+    let monitor = site.monitor()?;
+    let memory = site.memory.snapshot();
+    let answers = |target: &Target| memory.get(&target.pod).is_none_or(|server| server.failing_since.is_none());
+    let name = &monitor;
+    let asked =
+        site.all_sentinels().into_iter().filter(|(_, _, target)| answers(target)).map(|(_, sentinel, target)| async move {
+            let reply = site.world.call(&target, Command::SentinelMasters, DEADLINE).await.ok()?;
+            find(reply, name).filter(Watch::is_busy).map(|_| sentinel)
+        });
+    join_all(asked).await.into_iter().flatten().next()
 }
 
 fn find(reply: Reply, name: &str) -> Option<Watch> {
@@ -88,12 +108,13 @@ pub async fn monitor<W: World>(site: &Site<W>, order: &SentinelMonitor) -> Resul
         }
         Some(_) => {}
         None => {
-            let (ip, port, quorum) = (target.ip, target.port, order.quorum);
+            let (ip, port, quorum) = (target.ip, target.port, QUORUM_UNREACHED);
             site.send_sentinel(&order.sentinel, Command::SentinelMonitor { name: order.name.clone(), ip, port, quorum }).await?;
         }
     }
     site.send_sentinel(&order.sentinel, Command::SentinelSet { name: order.name.clone(), options }).await?;
     let shown = watch(site, &order.sentinel, &order.name).await?;
+    site.look_at_sentinel(&order.sentinel, &order.name).await;
     let quorum = Pair { key: "quorum".into(), value: order.quorum.to_string() };
     let as_told = shown.is_some_and(|watch| watch.names(&target) && shows(&watch, &order.options) && shows(&watch, &[quorum]));
     if as_told { Ok(()) } else { Err(ExecuteError::NotVerified(format!("{sentinel} does not watch {primary} as it was told"))) }
@@ -111,13 +132,15 @@ pub async fn set<W: World>(site: &Site<W>, order: &SentinelOptions) -> Result<()
     }
     site.send_sentinel(&order.sentinel, Command::SentinelSet { name: order.name.clone(), options }).await?;
     let shown = watch(site, &order.sentinel, &order.name).await?;
+    site.look_at_sentinel(&order.sentinel, &order.name).await;
     if shown.is_some_and(|watch| shows(&watch, &order.options)) {
         return Ok(());
     }
     Err(ExecuteError::NotVerified(format!("{sentinel} does not show the options of {} that it was told", order.name)))
 }
 
-/// Options in the order in which they are set; the credential last, so that a refused option leaves the Sentinel without it.
+/// Options in the order in which they are set: the credential first and the quorum last. A Sentinel doesn't show its credential; what it
+/// shows of the quorum says that all before it was set.
 fn options<W: World>(
     site: &Site<W>,
     options: &[Pair],
@@ -125,13 +148,16 @@ fn options<W: World>(
     quorum: Option<u32>,
 ) -> Result<Vec<(String, ConfigValue)>, ExecuteError> {
     let text = |pair: &Pair| (pair.key.clone(), ConfigValue::Text(pair.value.clone()));
-    let mut all: Vec<_> = quorum.map(|quorum| ("quorum".to_owned(), ConfigValue::Text(quorum.to_string()))).into_iter().collect();
-    all.extend(options.iter().map(text));
+    let mut all = Vec::new();
     if !account.is_empty() {
         let credential = site.credential(account)?;
         all.push(("auth-user".into(), ConfigValue::Text(credential.user)));
         all.push(("auth-pass".into(), ConfigValue::Credential(credential.password)));
     }
+    let is_quorum = |pair: &&Pair| pair.key == "quorum";
+    all.extend(options.iter().filter(|pair| !is_quorum(pair)).map(text));
+    all.extend(options.iter().filter(is_quorum).map(text));
+    all.extend(quorum.map(|quorum| ("quorum".to_owned(), ConfigValue::Text(quorum.to_string()))));
     Ok(all)
 }
 
@@ -157,6 +183,7 @@ pub async fn unmonitor<W: World>(site: &Site<W>, order: &SentinelName) -> Result
         Some(_) => {}
     }
     site.send_sentinel(&order.sentinel, Command::SentinelRemove(order.name.clone())).await?;
+    site.look_at_sentinel(&order.sentinel, &order.name).await;
     match watch(site, &order.sentinel, &order.name).await? {
         None => Ok(()),
         Some(_) => Err(ExecuteError::NotVerified(format!("{sentinel} still watches {}", order.name))),
@@ -186,7 +213,9 @@ pub async fn reset<W: World>(site: &Site<W>, order: &SentinelName) -> Result<(),
         let shown = watch(site, &order.sentinel, &order.name).await.ok().flatten();
         shown.and_then(|watch| watch.0.other_sentinels).is_some_and(|others| others as usize >= majority)
     });
-    if found.await {
+    let found = found.await;
+    site.look_at_sentinel(&order.sentinel, &order.name).await;
+    if found {
         return Ok(());
     }
     Err(ExecuteError::NotVerified(format!("{sentinel} has not found a majority of the others again yet")))
@@ -223,6 +252,7 @@ pub async fn failover<W: World>(site: &Site<W>, observed: &Observed, order: &Sen
             && is_primary(site, target).await
         {
             let member = member(observed, uid)?;
+            site.look_at_sentinel(&order.sentinel, &order.name).await;
             return Ok(site.store.change(|ledger| ledger.set_last_primary(member)).await?);
         }
         if site.world.monotonic() >= end {

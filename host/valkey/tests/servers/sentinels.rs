@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
 
 use vko_core::command::{Command, ConfigValue, Reply, SentinelEvent};
 use vko_core::secret::Secret;
@@ -16,6 +17,8 @@ use vko_valkey::Administration;
 use crate::support::{LONG, Server, call, eventually, eventually_async, hashes, password};
 
 const NAME: &str = "mymaster";
+/// How often a Sentinel asks a primary for its replicas.
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
 
 /// A primary with a replica, and Sentinels.
 struct Watched {
@@ -52,12 +55,15 @@ impl Watched {
     async fn monitor(&self, down_after_ms: u64) {
         for sentinel in 0..self.sentinels.len() {
             let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            self.order(sentinel, Command::SentinelMonitor { name: NAME.into(), ip, port: self.primary.port, quorum: 1 }).await;
+            // As the host does: until all is set, nobody reaches the quorum.
+            self.order(sentinel, Command::SentinelMonitor { name: NAME.into(), ip, port: self.primary.port, quorum: 1_000 })
+                .await;
             let text = |value: &str| ConfigValue::Text(value.to_owned());
             let options = vec![
-                ("down-after-milliseconds".to_owned(), text(&down_after_ms.to_string())),
                 ("auth-user".to_owned(), text("sentinel")),
                 ("auth-pass".to_owned(), ConfigValue::Credential(Secret::new(password("sentinel")))),
+                ("down-after-milliseconds".to_owned(), text(&down_after_ms.to_string())),
+                ("quorum".to_owned(), text("1")),
             ];
             self.order(sentinel, Command::SentinelSet { name: NAME.into(), options }).await;
         }
@@ -109,8 +115,12 @@ async fn sentinels_are_told_and_tell() {
             "{line}"
         );
         let mut events = watched.servers.subscribe(&watched.sentinels[0].target("operator")).await.unwrap();
+        let began = Instant::now();
         watched.monitor(60_000).await;
         watched.acquainted().await;
+        let took = began.elapsed();
+        println!("{line}: told of a primary that has its replica, Sentinels know all after {took:?}");
+        assert!(took < ASKED_AGAIN, "{line}: only when they asked the primary a second time: {took:?}");
 
         let again = Command::SentinelMonitor { name: NAME.into(), ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 1, quorum: 1 };
         let again = watched.ask(0, again).await;

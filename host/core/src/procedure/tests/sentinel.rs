@@ -56,6 +56,38 @@ async fn a_monitor_comes_with_its_options_and_its_login() {
     assert_eq!(world.effects(), ["rfs-x-0: sentinel-set"]);
 }
 
+/// What the host remembers of the first Sentinel's watching: the primary's address and the quorum.
+fn remembered(site: &Site<FakeWorld>) -> Option<(String, Option<u32>)> {
+    let memory = site.memory.snapshot();
+    let monitors = memory.get(&sentinel_id(0))?.sentinel.clone()?.monitors?;
+    monitors.first().map(|answer| (answer.monitored.address.host.clone(), answer.monitored.quorum))
+}
+
+#[tokio::test]
+async fn what_was_done_is_remembered_before_the_next_look() {
+    let (_, site) = unwatched();
+    run(&site, monitor(0)).await.unwrap();
+    assert_eq!(remembered(&site), Some(("10.0.0.1".into(), Some(2))));
+    let options = vec![Pair { key: "quorum".into(), value: "3".into() }];
+    let set = SentinelOptions { sentinel: sentinel_id(0), name: "mymaster".into(), options, credential: "sentinel".into() };
+    run(&site, Operation::SetMonitor(set)).await.unwrap();
+    assert_eq!(remembered(&site), Some(("10.0.0.1".into(), Some(3))));
+    run(&site, Operation::Unmonitor(named())).await.unwrap();
+    assert_eq!(remembered(&site), None);
+}
+
+#[tokio::test]
+async fn a_monitor_that_was_cut_short_shows_and_starts_no_failover() {
+    let (world, site) = unwatched();
+    world.state().ends_after = Some(1);
+    assert!(run(&site, monitor(0)).await.is_err());
+    let half = world.sentinel(&sentinel_id(0)).monitors["mymaster"].options.clone();
+    assert!(half["quorum"].parse::<u32>().unwrap() > 100 && !half.contains_key("auth-pass"), "{half:?}");
+    world.state().ends_after = None;
+    run(&site, monitor(0)).await.unwrap();
+    assert_eq!(world.sentinel(&sentinel_id(0)).monitors["mymaster"].options["quorum"], "2");
+}
+
 #[tokio::test]
 async fn another_primary_is_not_taken_over_by_the_way() {
     let (world, site) = mk_sentinel_site(3);
@@ -112,6 +144,28 @@ async fn nothing_is_removed_while_a_failover_runs() {
         assert!(run(&site, operation.clone()).await.unwrap_err().is_dropped(), "{operation:?}");
     }
     assert_eq!(world.effects(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nobody_is_promoted_beside_a_failover_that_began_since() {
+    let (world, site) = mk_sentinel_site(3);
+    world.change(&uid(0), |server| server.silent = true);
+    let busy = |state: &mut crate::testing::State, number: u32| {
+        state.sentinels.get_mut(&sentinel_id(number)).unwrap().monitors.get_mut("mymaster").unwrap().failover =
+            "wait_start".into();
+    };
+    busy(&mut world.state(), 2);
+    let promote = || crate::guard::testing::promote(1);
+    assert!(run(&site, promote()).await.unwrap_err().is_dropped());
+    assert_eq!(world.effects(), Vec::<String>::new());
+    // It begins between the note in the ledger and the command.
+    let (world, site) = mk_sentinel_site(3);
+    world.change(&uid(0), |server| server.silent = true);
+    world.state().before.push(("rfr-x-1: config-set".into(), |state| {
+        state.sentinels.get_mut(&sentinel_id(1)).unwrap().monitors.get_mut("mymaster").unwrap().failover = "select_slave".into();
+    }));
+    assert!(run(&site, promote()).await.unwrap_err().is_dropped());
+    assert!(!world.server(&uid(1)).is_primary());
 }
 
 #[tokio::test]
