@@ -13,6 +13,8 @@ pub enum Cause {
     FailoverUnderWay,
     /// The primary is silent: Sentinels agree on whether it is down.
     SentinelsDecide,
+    /// The primary is silent, and fewer Sentinels watch it than must agree that it is down.
+    QuorumOutOfReach,
     /// Sentinels that may live give no answer: they may move the role unseen.
     SentinelsSilent,
     /// Too few Sentinels run, but enough are starting again with what they knew.
@@ -35,6 +37,7 @@ impl fmt::Debug for Cause {
             Self::Data(cause) => cause.fmt(f),
             Self::FailoverUnderWay => f.write_str("FailoverUnderWay"),
             Self::SentinelsDecide => f.write_str("SentinelsDecide"),
+            Self::QuorumOutOfReach => f.write_str("QuorumOutOfReach"),
             Self::SentinelsSilent => f.write_str("SentinelsSilent"),
             Self::SentinelsComing => f.write_str("SentinelsComing"),
             Self::SentinelsDisagree => f.write_str("SentinelsDisagree"),

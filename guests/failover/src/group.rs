@@ -9,6 +9,8 @@
 //! A Sentinel in a new pod knows nothing. One whose container starts again in the same pod knows what it knew. While a Sentinel carries a
 //! failover out, it shows the old primary's address under the new epoch: its word doesn't count then.
 
+use std::collections::BTreeSet;
+
 use vko_sdk::observation::{ContainerState, Monitor, NodeState, Observed, Pod, Reach, Sentinel, Upstream};
 
 use crate::spec::Settings;
@@ -34,6 +36,8 @@ pub enum State {
     Coming,
     /// It has ended or was never there.
     Out,
+    /// It answers with the id of one before it: the two are one to all others, and have one vote.
+    Twin,
 }
 
 /// A Sentinel that should exist.
@@ -104,7 +108,12 @@ impl<'a> Group<'a> {
             options: settings.monitor_config.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
             down_after_ms: settings.down_after_ms(),
         };
+        let mut ids = BTreeSet::new();
         for seat in group.seats.iter_mut().filter(|s| s.answers()) {
+            if seat.sentinel.is_some_and(|s| !s.id.is_empty() && !ids.insert(s.id.as_str())) {
+                seat.state = State::Twin;
+                continue;
+            }
             seat.monitor = seat.sentinel.and_then(|s| s.monitors.iter().find(|m| m.name == group.name));
         }
         group
@@ -296,6 +305,7 @@ mod tests {
             ("all answer, none watches", |w| w.blank(0).blank(1).blank(2), "Lost"),
             ("two came back knowing nothing", |w| w.blank(1).blank(2), "Lost"),
             ("two in tilt", |w| w.tilt(1).tilt(2), "Silent(\"rfs-x-1, rfs-x-2\")"),
+            ("two are one: the rest is no majority", |w| w.twin(1).mute(2), "Silent(\"rfs-x-2\")"),
             ("old words are none", |w| w.aged(1, 16_000).aged(2, 16_000), "Silent(\"rfs-x-1, rfs-x-2\")"),
         ];
         for (case, change, expected) in table {

@@ -4,29 +4,36 @@
 //! 1. A Sentinel is pointed elsewhere only when its word is proven wrong, and never while it carries a failover out.
 //! 2. One Sentinel at a time loses its monitor. None is pointed at the new primary while another one still spreads the old word.
 //! 3. Options that are as they should be, or aren't known, are not set again: each setting makes the Sentinel write its file.
+//! 4. A Sentinel isn't told of a new primary before that one has its replicas, as far as they are about to come.
 //!
 //! # Assumptions
 //! A new monitor begins at config epoch 0. Sentinels take over the word of a higher epoch within seconds, so one stale Sentinel would turn
-//! fresh ones back.
+//! fresh ones back. A Sentinel asks a primary for its replicas as soon as it watches it, and again only every 10 s. The host sets a monitor's
+//! credential before its quorum, so one that was cut short has another quorum.
 //!
 //! # Flow, while one primary serves that the ledger knows
 //! 1. [`classify`] each Sentinel.
 //! 2. Somebody is astray: the first one loses its monitor; the last one gets the new one in the same track.
 //! 3. Nobody is: who lacks the monitor gets it, and options that differ are set live.
+//! 4. All are right, and one counts so many Sentinels that are gone that no majority is left: it gets the monitor anew.
 
 use vko_replica::decision::{BY_ITSELF, SOON_MS, bound_step};
-use vko_replica::view::{Member, View};
+use vko_replica::view::{Member, Standing, View};
+use vko_sdk::lookup::recent;
 use vko_sdk::observation::{Monitor, Upstream};
 use vko_sdk::plan::{self, pair};
 use vko_sdk::planning::{Operation, SentinelMonitor, SentinelName, SentinelOptions, Step, Track};
 
 use crate::cause::{Block, Cause, Decision};
 use crate::group::{Group, Seat, Word, idle, judge};
+use crate::report::unmeshed;
 
 /// Account that Sentinels log in to the data servers with.
 const ACCOUNT: &str = "sentinel";
 /// Within this time (ms) after a new primary's history was first seen, a Sentinel that names another one may merely not have heard of it.
 const HEARSAY_MS: u64 = 15_000;
+/// How often (ms) a Sentinel asks a primary for its replicas. One that is told before they follow learns of them so much later.
+const REPLICAS_ASKED_MS: u64 = 10_000;
 
 /// What a Sentinel knows, against what it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +42,8 @@ pub enum Knowledge {
     Unclear,
     /// It watches the primary as it should.
     Right,
-    /// It watches the primary, but these options differ, or its credentials are old.
-    Drifted(Vec<(String, String)>, bool),
+    /// It watches the primary, but these options differ; none: it holds a primary for down that answers, so its credentials may be old.
+    Drifted(Vec<(String, String)>),
     /// It doesn't watch this data set.
     Lacking,
     /// It names another one, and will hear the better word from the others.
@@ -59,10 +66,48 @@ pub fn reconcile(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> De
     if let Some((first, others)) = astray.split_first() {
         return waiting.and(correct(view, group, primary, first, others.is_empty()));
     }
-    let tracks: Vec<Track> = known.iter().filter_map(|(seat, k)| complete(view, group, primary, seat, k)).collect();
-    let lagging = known.iter().any(|(_, k)| *k == Knowledge::Lagging);
+    let mut tracks: Vec<Track> = known.iter().filter_map(|(seat, k)| complete(view, group, primary, seat, k)).collect();
+    if known.iter().all(|(_, k)| *k == Knowledge::Right) {
+        tracks.extend(renew(view, group, primary));
+    }
+    // One whose word is too old to act on, and wasn't right, is looked at again soon.
+    let amiss = |s: &Seat<'_>| s.answers() && s.monitor.is_none_or(|m| !names(m, primary) || !drift(group, m).is_empty());
+    let soon = known.iter().any(|(seat, k)| match k {
+        Knowledge::Lagging | Knowledge::Lacking => true,
+        Knowledge::Unclear => amiss(seat),
+        Knowledge::Right | Knowledge::Drifted(_) | Knowledge::Astray | Knowledge::Open(_) => false,
+    });
     let decision = if tracks.is_empty() { Decision::default() } else { Decision::act_all(tracks) };
-    waiting.and(decision).and(Decision::look(if lagging { SOON_MS } else { 0 }))
+    waiting.and(decision).and(Decision::look(if soon { SOON_MS } else { 0 }))
+}
+
+/// Whether replicas are about to come that the primary doesn't have yet: those that answer, and in a new instance those that start. They are
+/// waited for while its history is younger than a Sentinel would take to ask for them a second time.
+fn replicas_come(view: &View<'_>, primary: &Member<'_>) -> bool {
+    let Some(facts) = primary.facts_now() else { return false };
+    let young = |seen: u64| view.observed.now.saturating_sub(seen) < REPLICAS_ASKED_MS;
+    let new_instance = view.observed.ledger.lineages.iter().all(|l| young(l.seen));
+    let attached = |m: &Member<'_>| facts.replicas.iter().any(|r| matches!(&r.pod, Upstream::Pod(uid) if m.uid() == Some(uid)));
+    let comes = |m: &Member<'_>| match m.standing {
+        Standing::Replica(..) => !m.terminating(),
+        Standing::Absent | Standing::Starting | Standing::Loading { .. } => new_instance,
+        Standing::Dead | Standing::Primary(_) | Standing::Refusing(_) | Standing::Silent(_) => false,
+    };
+    let known = view.lineage(&facts.replid).or_else(|| view.lineage(&facts.second_replid));
+    let wanted = |m: &&Member<'_>| m.ordinal < view.spec.replicas && m.ordinal != primary.ordinal;
+    known.is_some_and(|l| young(l.seen)) && view.members.iter().filter(wanted).any(|m| comes(m) && !attached(m))
+}
+
+/// The first Sentinel that sees no majority because it counts some that are gone: it forgets all of them and finds those that live. Not where
+/// the quorum asks for every one.
+fn renew(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> Option<Track> {
+    let ids: Vec<&str> = group.seats.iter().filter_map(|s| s.sentinel).map(|s| s.id.as_str()).collect();
+    let counts_ghosts = |m: &Monitor| m.peers.iter().any(|p| p.down && !ids.contains(&p.id.as_str()));
+    let short = |s: &&Seat<'_>| s.monitor.is_some_and(|m| m.quorum_reached == Some(false) && counts_ghosts(m));
+    let seat = group.seats.iter().find(short)?;
+    let quorum = usize::try_from(group.quorum).unwrap_or(usize::MAX);
+    let able = quorum < group.seats.len() && group.majority_without(Some(seat)) && unmeshed(view, group, primary).is_none();
+    if able { repoint(view, group, primary, seat, true, "counts Sentinels that are gone") } else { None }
 }
 
 /// What a Sentinel knows, against what it should.
@@ -76,8 +121,8 @@ pub fn classify(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: 
     }
     if names(monitor, primary) {
         let options = drift(group, monitor);
-        let old_login = seat.sentinel.is_some_and(|s| s.credentials_current == Some(false));
-        return if options.is_empty() && !old_login { Knowledge::Right } else { Knowledge::Drifted(options, old_login) };
+        let right = options.is_empty() && !(monitor.subjectively_down && untold(view, seat));
+        return if right { Knowledge::Right } else { Knowledge::Drifted(options) };
     }
     let better = |m: &Monitor| names(m, primary) && m.config_epoch > monitor.config_epoch;
     if hearsay(view, primary) && group.seats.iter().filter_map(|s| s.monitor).any(better) {
@@ -102,8 +147,14 @@ fn hearsay(view: &View<'_>, primary: &Member<'_>) -> bool {
     lineage.is_none_or(|l| view.observed.now.saturating_sub(l.seen) < HEARSAY_MS)
 }
 
+/// Whether a Sentinel was told nothing lately. One that holds a primary for down that answers gets its credential again, but not over and over: it
+/// may be the network, and each setting makes it write its file.
+fn untold(view: &View<'_>, seat: &Seat<'_>) -> bool {
+    ["monitor", "set-monitor"].iter().all(|operation| recent(view.observed, operation, &seat.name).is_none())
+}
+
 /// Options that differ from what they should be. What a Sentinel doesn't show is unknown, and no drift.
-fn drift(group: &Group<'_>, monitor: &Monitor) -> Vec<(String, String)> {
+pub fn drift(group: &Group<'_>, monitor: &Monitor) -> Vec<(String, String)> {
     let shown = |key: &str| monitor.options.iter().find(|p| p.key == key).map(|p| p.value.as_str());
     let mut differing: Vec<_> =
         group.options.iter().filter(|(key, value)| shown(key).is_some_and(|live| live != value)).cloned().collect();
@@ -132,13 +183,16 @@ fn correct(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: &Seat
         );
         return Decision::wait(Block::new(&seat.name, Cause::SentinelsTooFew, message, BY_ITSELF));
     }
-    Decision::act_all(repoint(view, group, primary, seat, last))
+    if last && replicas_come(view, primary) {
+        return Decision::look(SOON_MS);
+    }
+    Decision::act_all(repoint(view, group, primary, seat, last, "watches another server than the primary"))
 }
 
 /// Takes the monitor off one Sentinel; the last one gets the new one at once.
-fn repoint(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: &Seat<'_>, last: bool) -> Option<Track> {
+fn repoint(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: &Seat<'_>, last: bool, why: &str) -> Option<Track> {
     let sentinel = seat.steerable()?.to_owned();
-    let reason = format!("Sentinel {} watches another server than the primary {}", seat.name, primary.name);
+    let reason = format!("Sentinel {} {why}; {} is the primary", seat.name, primary.name);
     let operation = Operation::Unmonitor(SentinelName { sentinel, name: group.name.clone() });
     let mut steps = vec![bound_step(view, primary, operation, reason)];
     if last {
@@ -149,15 +203,21 @@ fn repoint(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: &Seat
 
 fn complete(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: &Seat<'_>, knowledge: &Knowledge) -> Option<Track> {
     let step = match knowledge {
+        Knowledge::Lacking if replicas_come(view, primary) => return None,
         Knowledge::Lacking => monitor(view, group, primary, seat)?,
-        Knowledge::Drifted(options, old_login) => {
-            let what: Vec<&str> = options.iter().map(|(key, _)| key.as_str()).chain(old_login.then_some("credentials")).collect();
-            let reason = format!("Sentinel {}: {} differ from what is declared", seat.name, what.join(", "));
+        Knowledge::Drifted(options) => {
+            let what: Vec<&str> = options.iter().map(|(key, _)| key.as_str()).collect();
+            let reason = match what.as_slice() {
+                [] => {
+                    format!("Sentinel {} holds {} for down, which answers: it may have old credentials", seat.name, primary.name)
+                }
+                _ => format!("Sentinel {}: {} differ from what is declared", seat.name, what.join(", ")),
+            };
             let operation = Operation::SetMonitor(SentinelOptions {
                 sentinel: seat.steerable()?.into(),
                 name: group.name.clone(),
                 options: options.iter().map(|(key, value)| pair(key, value)).collect(),
-                credential: if *old_login { ACCOUNT.into() } else { String::new() },
+                credential: ACCOUNT.into(),
             });
             plan::step(operation, reason)
         }
@@ -236,8 +296,40 @@ mod tests {
             ("an option differs", |w| w.option(1, "down-after-milliseconds", "9000"), "set-monitor sid-1"),
             ("an option isn't shown", |w| w.no_options(1), "-"),
             ("the quorum differs", |w| w.quorum(2, 3), "set-monitor sid-2"),
-            ("credentials are old", |w| w.credentials(0, Some(false)), "set-monitor sid-0"),
-            ("credentials aren't known", |w| w.credentials(0, None), "-"),
+            ("it was cut short before it had a credential", |w| w.quorum(1, 1_000), "set-monitor sid-1"),
+            ("it holds a primary for down that answers", |w| w.subjectively_down(0), "set-monitor sid-0"),
+            ("and was told a while ago", |w| w.subjectively_down(0).told(0, "set-monitor", 400_000), "-"),
+            ("none watches, and the replicas are on their way", |w| w.blank_all().unattached().new_lineage(2_000), "-"),
+            (
+                "the same, for as long as a Sentinel takes to ask again",
+                |w| w.blank_all().unattached().new_lineage(11_000),
+                "monitor sid-0 rfr-x-0; monitor sid-1 rfr-x-0; monitor sid-2 rfr-x-0",
+            ),
+            (
+                "none watches, and the replicas are there",
+                |w| w.blank_all().new_lineage(2_000),
+                "monitor sid-0 rfr-x-0; monitor sid-1 rfr-x-0; monitor sid-2 rfr-x-0",
+            ),
+            ("a new instance whose last pod starts", |w| w.blank(1).data(|s| s.remove_pod(2)).new_lineage(2_000), "-"),
+            (
+                "a pod starts after a promotion: nobody waits for it",
+                |w| w.blank(1).data(|s| s.remove_pod(2)).new_lineage(2_000).older_lineage(),
+                "monitor sid-1 rfr-x-0",
+            ),
+            (
+                "the last one that is astray waits for replicas, too",
+                |w| w.blank(0).blank(1).says_stranger(2).unattached().new_lineage(2_000),
+                "-",
+            ),
+            ("a ghost alone is no reason", |w| w.ghost(1), "-"),
+            ("with its ghosts it sees no majority", |w| w.ghost(1).no_quorum(1), "unmonitor sid-1, monitor sid-1 rfr-x-0"),
+            ("no majority, and no ghosts", |w| w.no_quorum(1), "-"),
+            (
+                "it is needed for the quorum",
+                |w| w.want_quorum(3).quorum(0, 3).quorum(1, 3).quorum(2, 3).ghost(1).no_quorum(1),
+                "-",
+            ),
+            ("another one doesn't see all", |w| w.ghost(1).no_quorum(1).lonely(2), "-"),
         ];
         for (case, change, expected) in table {
             let mut watched = Watched::healthy("x", 3);
@@ -255,12 +347,7 @@ mod tests {
         let decision = reconcile(&view, &watched.group(), &view.members[0]);
         let Operation::SetMonitor(set) = &decision.tracks[0].steps[0].operation else { panic!("{decision:?}") };
         assert_eq!(set.options, [pair("down-after-milliseconds", "5000"), pair("quorum", "2")]);
-        assert_eq!((set.name.as_str(), set.credential.as_str()), ("mymaster", ""));
-        watched.credentials(1, Some(false));
-        let view = watched.view();
-        let decision = reconcile(&view, &watched.group(), &view.members[0]);
-        let Operation::SetMonitor(set) = &decision.tracks[0].steps[0].operation else { panic!("{decision:?}") };
-        assert_eq!(set.credential, "sentinel");
+        assert_eq!((set.name.as_str(), set.credential.as_str()), ("mymaster", "sentinel"), "what it logs in with comes along");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 use vko_replica::status::{Node, Shortfall};
 use vko_replica::view::{Member, View};
-use vko_sdk::observation::{Monitor, Upstream};
+use vko_sdk::observation::{Monitor, Reach, Upstream};
 
 use crate::group::{Group, Seat, State, idle};
-use crate::monitors::{Knowledge, classify, names};
+use crate::monitors::{drift, names};
 use crate::spec::Settings;
 
 /// Port of own Sentinels.
@@ -57,12 +57,18 @@ pub fn shortfall(view: &View<'_>, group: &Group<'_>, primary: Option<&Member<'_>
     if !wrong.is_empty() {
         return of("SentinelsDisagree", format!("Sentinels that don't watch {}: {wrong}", primary.name));
     }
-    let drifted = listed(group, |s| matches!(classify(view, group, primary, s), Knowledge::Drifted(..)));
+    // By what was last heard: what is too old to act on is asked for soon once it keeps the instance from being ready.
+    let drifted = listed(group, |s| s.monitor.is_some_and(|m| !drift(group, m).is_empty()));
     if !drifted.is_empty() {
-        return of("SentinelsNotConfigured", format!("Sentinels whose options or credentials differ: {drifted}"));
+        return of("SentinelsNotConfigured", format!("Sentinels whose options differ from what is declared: {drifted}"));
     }
-    let unmeshed = group.seats.iter().find_map(|s| Some(format!("Sentinel {} {}", s.name, missing(view, group, primary, s)?)));
-    if let Some(message) = unmeshed {
+    let deaf = listed(group, |s| s.monitor.is_some_and(|m| m.subjectively_down || m.objectively_down));
+    if !deaf.is_empty() {
+        let message =
+            format!("Sentinels that hold {} for down, which answers: {deaf}; see what cuts them off from it", primary.name);
+        return of("SentinelsCutOff", message);
+    }
+    if let Some(message) = unmeshed(view, group, primary) {
         return of("SentinelsNotMeshed", message);
     }
     let without = listed(group, |s| s.monitor.is_some_and(|m| m.quorum_reached == Some(false)));
@@ -77,13 +83,33 @@ pub fn shortfall(view: &View<'_>, group: &Group<'_>, primary: Option<&Member<'_>
 
 /// Sentinels that don't answer or do nothing.
 pub fn unwell(group: &Group<'_>) -> Option<Shortfall> {
-    let away = listed(group, |s| !s.answers());
+    let twins = listed(group, |s| s.state == State::Twin);
+    if !twins.is_empty() {
+        let message = format!(
+            "Sentinels that say they are one that is listed before them: {twins}; list each once, give each an id of its own"
+        );
+        return Some(Shortfall { reason: "SentinelsTwice".into(), message });
+    }
+    let away: Vec<String> = group.seats.iter().filter(|s| !s.answers()).map(why_away).collect();
     if !away.is_empty() {
-        return Some(Shortfall { reason: "SentinelsAway".into(), message: format!("Sentinels that don't answer: {away}") });
+        let message = format!("Sentinels that don't answer: {}", away.join(", "));
+        return Some(Shortfall { reason: "SentinelsAway".into(), message });
     }
     let tilted = listed(group, |s| s.state == State::Tilt);
     let message = format!("Sentinels in TILT, which act on nothing until their clock is steady for 30 s: {tilted}");
     (!tilted.is_empty()).then(|| Shortfall { reason: "SentinelsInTilt".into(), message })
+}
+
+fn why_away(seat: &Seat<'_>) -> String {
+    match seat.sentinel.map(|s| &s.reach) {
+        Some(Reach::Refused(failure)) => format!("{} ({})", seat.name, failure.reason),
+        _ => seat.name.clone(),
+    }
+}
+
+/// The first Sentinel that doesn't see all replicas and all other Sentinels, and what.
+pub fn unmeshed(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> Option<String> {
+    group.seats.iter().find_map(|s| Some(format!("Sentinel {} {}", s.name, missing(view, group, primary, s)?)))
 }
 
 /// What a Sentinel doesn't see of the data set or of the other Sentinels; nothing if it sees all.
@@ -140,7 +166,10 @@ mod tests {
             ("one watches another", |w| w.says(0, 1, 5), "SentinelsDisagree"),
             ("a failover goes on", |w| w.failing_over(0, "reconf_slaves"), "FailoverUnderWay"),
             ("an option differs", |w| w.option(0, "parallel-syncs", "2"), "SentinelsNotConfigured"),
-            ("credentials are old", |w| w.credentials(0, Some(false)), "SentinelsNotConfigured"),
+            ("the same by an older word", |w| w.option(0, "parallel-syncs", "2").aged(0, 4_000), "SentinelsNotConfigured"),
+            ("one holds the primary for down", |w| w.subjectively_down(0), "SentinelsCutOff"),
+            ("two are one", |w| w.twin(1), "SentinelsTwice"),
+            ("one refuses the login", |w| w.refuse_login(1), "SentinelsAway"),
             ("one sees no replicas", |w| w.knows_none(0), "SentinelsNotMeshed"),
             ("one sees no others", |w| w.lonely(0), "SentinelsNotMeshed"),
             ("no quorum", |w| w.no_quorum(0), "QuorumNotReached"),
@@ -153,6 +182,14 @@ mod tests {
             let found = shortfall(&view, &watched.group(), Some(&view.members[0]));
             assert_eq!(found.map_or("-".to_owned(), |s| s.reason), *expected, "{case}");
         }
+    }
+
+    #[test]
+    fn why_one_is_away_is_said() {
+        let mut watched = Watched::healthy("x", 3);
+        watched.refuse_login(1);
+        let found = unwell(&watched.group()).expect("a shortfall");
+        assert!(found.message.contains("rfs-x-1 (WRONGPASS"), "{}", found.message);
     }
 
     #[test]

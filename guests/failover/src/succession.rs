@@ -145,13 +145,23 @@ fn by_sentinels(view: &View<'_>, group: &Group<'_>, preferences: &Preferences<'_
         return theirs(group, obstacle.widen());
     }
     let refused = misses_in_a_row(view.observed, "sentinel-failover", PRIMARY) >= REFUSALS_MAX;
-    let order = if promotable(view, member) && !refused { order(view, group) } else { None };
+    // Where their words differ, a member that gives no answer may be the primary of some of them.
+    let one_word = unseen(view).is_none() || group.agreed().is_some();
+    let order = if promotable(view, member) && !refused && one_word { order(view, group) } else { None };
     order.unwrap_or_else(|| by_data(view, group, preferences))
 }
 
 /// What is waited for where a primary may merely be silent: the Sentinels' judgement.
 fn theirs(group: &Group<'_>, mut decision: Decision) -> Decision {
+    let able = group.seats.iter().filter(|s| s.state == State::Answers && s.monitor.is_some()).count();
     for block in decision.blocks.iter_mut().filter(|b| b.cause == Cause::Data(DataCause::PrimarySilent)) {
+        if able < usize::try_from(group.quorum).unwrap_or(usize::MAX) {
+            let message =
+                format!("{}; {able} Sentinel(s) watch it, and {} must agree that it is down", block.message, group.quorum);
+            let remedy = format!("bring the other Sentinels back, or lower the quorum; or {}", block.remedy);
+            *block = Block::new(&block.subject, Cause::QuorumOutOfReach, message, &remedy);
+            continue;
+        }
         let after = group.down_after_ms;
         let message =
             format!("{}; the Sentinels decide, {after} ms after its last answer to them at the earliest", block.message);
@@ -181,11 +191,11 @@ fn order(view: &View<'_>, group: &Group<'_>) -> Option<Decision> {
     Some(Decision { look_again: SOON_MS, ..Decision::act(plan::track(PRIMARY, vec![step])) })
 }
 
-/// Whether a Sentinel names a member as the primary that has ended, or says now that it is none. An address that no pod has isn't known to be
-/// lost: the operator promotes by itself then.
+/// Whether a Sentinel names a member as the primary that has ended, or says now that it is none, or a pod of this instance that is gone. An
+/// address of which nobody remembers whose it was isn't known to be lost: the operator promotes by itself then.
 fn names_a_lost_one(view: &View<'_>, monitor: &Monitor) -> bool {
     let Upstream::Pod(uid) = &monitor.primary else { return false };
-    view.by_pod(uid).is_some_and(|m| m.standing == Standing::Dead || (matches!(m.standing, Standing::Replica(..)) && m.fresh()))
+    view.by_pod(uid).is_none_or(|m| m.standing == Standing::Dead || (matches!(m.standing, Standing::Replica(..)) && m.fresh()))
 }
 
 /// Whom a Sentinel would promote: of the replicas that it knows and can reach the one of the lowest priority number (0 is never chosen), the
@@ -251,12 +261,22 @@ mod tests {
             ("the primary came back following nobody", |w| w.data(|s| s.restart(0, "snapshot")), "sentinel-failover sid-0"),
             ("it came back empty", |w| w.data(|s| s.restart(0, "empty")), "sentinel-failover sid-0"),
             ("its container ended", |w| w.data(|s| s.kill(0)), "sentinel-failover sid-0"),
-            ("its pod is gone: no address is known to be lost", |w| w.data(|s| s.remove_pod(0)), "promote rfr-x-1"),
+            ("its pod is gone", |w| w.data(|s| s.remove_pod(0)), "sentinel-failover sid-0"),
+            (
+                "its pod is gone, and whose the address was nobody remembers",
+                |w| w.says_stranger(0).says_stranger(1).says_stranger(2).data(|s| s.remove_pod(0)),
+                "promote rfr-x-1",
+            ),
             ("a Sentinel in tilt: no order", |w| w.tilt(2).data(|s| s.kill(0)), "promote rfr-x-1"),
             ("too few answer in time for an order", |w| w.aged(0, 4_000).aged(1, 4_000).data(|s| s.kill(0)), "promote rfr-x-1"),
             (
                 "a member is silent, and the Sentinels' words differ",
                 |w| w.says(0, 1, 5).says_stranger(1).data(|s| s.remove_pod(0).silence(2)),
+                "wait SentinelsSilent",
+            ),
+            (
+                "the same, and the dead one's pod is there",
+                |w| w.says(0, 1, 5).says_stranger(1).data(|s| s.kill(0).silence(2)),
                 "wait SentinelsSilent",
             ),
             ("a member is silent, and they agree on another", |w| w.data(|s| s.kill(0).silence(2)), "sentinel-failover sid-0"),
@@ -266,6 +286,11 @@ mod tests {
                 "wait SentinelsSilent",
             ),
             ("it is silent", |w| w.data(|s| s.silence(0)), "wait SentinelsDecide"),
+            (
+                "it is silent, and those that answer are fewer than the quorum",
+                |w| w.want_quorum(3).mute(2).data(|s| s.silence(0)),
+                "wait QuorumOutOfReach",
+            ),
             ("it answers with errors", |w| w.data(|s| s.refuse(0, "BUSY")), "wait SentinelsDecide"),
             ("a replica still hears it", |w| w.data(|s| s.remove_pod(0).hears_stranger(2)), "wait PrimaryStillHeard"),
             ("the first Sentinel is silent: the next one", |w| w.mute(0).data(|s| s.kill(0)), "sentinel-failover sid-1"),

@@ -4,7 +4,7 @@ use vko_replica::testing::{NOW, Scene, describe_decision, mk_outcome, mk_pod};
 use vko_replica::view::{Authority, View};
 use vko_sdk::common::{Address, Architecture};
 use vko_sdk::observation::{
-    ContainerState, Monitor, OutcomeKind, Pod, Reach, Role, Sentinel, SentinelPeer, SentinelReplica, Upstream,
+    ContainerState, Failure, Lineage, Monitor, OutcomeKind, Pod, Reach, Role, Sentinel, SentinelPeer, SentinelReplica, Upstream,
 };
 use vko_sdk::plan::pair;
 
@@ -246,9 +246,44 @@ impl Watched {
         self.monitor(i, |m| m.quorum = quorum)
     }
 
-    /// Whether it has the current credentials.
-    pub(crate) fn credentials(&mut self, i: usize, current: Option<bool>) -> &mut Self {
-        self.sentinel(i, |s| s.credentials_current = current)
+    /// None watches anything.
+    pub(crate) fn blank_all(&mut self) -> &mut Self {
+        self.blank(0).blank(1).blank(2)
+    }
+
+    /// The primary has no replicas yet.
+    pub(crate) fn unattached(&mut self) -> &mut Self {
+        self.data(|s| s.facts(0, |f| f.replicas.clear()))
+    }
+
+    /// It alone holds the primary for down.
+    pub(crate) fn subjectively_down(&mut self, i: usize) -> &mut Self {
+        self.monitor(i, |m| m.subjectively_down = true)
+    }
+
+    /// It says that it is the first one.
+    pub(crate) fn twin(&mut self, i: usize) -> &mut Self {
+        self.sentinel(i, |s| s.id = "sid-0".into())
+    }
+
+    /// It refuses the login.
+    pub(crate) fn refuse_login(&mut self, i: usize) -> &mut Self {
+        let failure = Failure { lasting: 5_000, reason: "WRONGPASS invalid username-password pair".into() };
+        self.sentinel(i, |s| s.reach = Reach::Refused(failure))
+    }
+
+    /// That was done at it so long ago (ms).
+    pub(crate) fn told(&mut self, i: usize, operation: &str, age: u64) -> &mut Self {
+        let outcome = mk_outcome(operation, &format!("rfs-x-{i}"), OutcomeKind::Done, age);
+        self.scene.observed.recent.push(outcome);
+        self
+    }
+
+    /// The data set had another history before.
+    pub(crate) fn older_lineage(&mut self) -> &mut Self {
+        let older = Lineage { replid: "older".into(), best_offset: 9, seen: NOW - 600_000 };
+        self.scene.observed.ledger.lineages.push(older);
+        self
     }
 
     /// A data server's `replica-priority`.
@@ -322,6 +357,5 @@ fn mk_sentinel(pod: &Pod, i: u32, members: &[Pod]) -> Sentinel {
         id: format!("sid-{i}"),
         tilt: false,
         monitors: vec![monitor],
-        credentials_current: Some(true),
     }
 }

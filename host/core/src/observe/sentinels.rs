@@ -69,7 +69,6 @@ fn sentinel(inputs: &Inputs<'_>, pods: &[Pod], key: &str, pod: Upstream, only: O
         id: heard.map(|heard| heard.light.id.clone()).unwrap_or_default(),
         tilt: heard.is_some_and(|heard| heard.light.info.tilt == Some(true)),
         monitors: shown.map(|answer| monitor(pods, &memory, answer)).collect(),
-        credentials_current: None,
     }
 }
 

@@ -472,7 +472,6 @@ impl From<&vko_wit::valkey::policy::observation::Sentinel> for wire::valkey::pol
             id: v.id.clone(),
             tilt: v.tilt,
             monitors: v.monitors.iter().map(Into::into).collect(),
-            credentials_current: v.credentials_current,
         }
     }
 }

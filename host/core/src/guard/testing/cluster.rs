@@ -80,7 +80,6 @@ fn mk_sentinel(number: u32) -> Sentinel {
         id: sentinel_id(number),
         tilt: false,
         monitors: vec![monitor],
-        credentials_current: Some(true),
     }
 }
 
