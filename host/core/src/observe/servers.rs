@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use vko_model::address::Address as ServerAddress;
 use vko_model::info::{Info, ReplicaState, Role as InfoRole};
+use vko_model::replication::is_nobody;
 use vko_wit::common::{Address, Pair, Version};
 use vko_wit::observation::{
     AttachedReplica, DataOrigin, Failure, Fence, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Tls, Upstream,
@@ -97,12 +98,12 @@ fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, in
     })
 }
 
-/// Whose address it is: one of this instance's pods, nobody's (loopback is where an unnamed server is sent), or a stranger's.
+/// Whose address it is: one of this instance's pods, nobody's (where an unnamed server is sent), or a stranger's.
 pub(super) fn upstream(pods: &[Pod], address: &ServerAddress) -> Upstream {
-    let ip = address.ip();
-    if ip.is_some_and(|ip| ip.is_loopback()) {
+    if is_nobody(address) {
         return Upstream::Nobody;
     }
+    let ip = address.ip();
     let same = |text: &String| ip.is_some() && text.parse::<IpAddr>().ok() == ip;
     match pods.iter().find(|pod| pod.addresses.iter().any(same)) {
         Some(pod) => Upstream::Pod(pod.uid.clone()),

@@ -237,23 +237,22 @@ fn what_is_not_said_is_unknown() {
 
 #[test]
 fn whom_a_replica_follows() {
+    let other = |host: &str| Upstream::Other(vko_wit::common::Address { host: host.into(), port: 6379 });
     let table = [
-        ("10.0.0.1", Upstream::Pod("uid-0".into())),
-        ("127.0.0.1", Upstream::Nobody),
-        ("::1", Upstream::Nobody),
-        ("10.7.7.7", Upstream::Other(vko_wit::common::Address { host: "10.7.7.7".into(), port: 6379 })),
-        ("somewhere.example", Upstream::Other(vko_wit::common::Address { host: "somewhere.example".into(), port: 6379 })),
+        ("10.0.0.1", 6379, Upstream::Pod("uid-0".into())),
+        ("127.0.0.1", 1, Upstream::Nobody),
+        ("::1", 1, Upstream::Nobody),
+        // Nobody is a port: on the mock host pods have loopback addresses.
+        ("127.0.0.1", 6379, other("127.0.0.1")),
+        ("10.7.7.7", 6379, other("10.7.7.7")),
+        ("somewhere.example", 6379, other("somewhere.example")),
     ];
-    for (host, expected) in table {
+    for (host, port, expected) in table {
         let fixture = Fixture::new();
-        fixture.memory.note(
-            "uid-1",
-            Duration::from_secs(99),
-            Duration::from_secs(99),
-            Ok(Info::parse(&REPLICA.replace("10.0.0.1", host)).into()),
-        );
+        let text = REPLICA.replace("10.0.0.1", host).replace("master_port:6379", &format!("master_port:{port}"));
+        fixture.memory.note("uid-1", Duration::from_secs(99), Duration::from_secs(99), Ok(Info::parse(&text).into()));
         let facts = fixture.observe().servers[1].facts.clone().unwrap();
-        assert!(matches!(facts.role, Role::Replica(link) if link.primary == expected), "{host}");
+        assert!(matches!(facts.role, Role::Replica(link) if link.primary == expected), "{host} {port}");
     }
 }
 
