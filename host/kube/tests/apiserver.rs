@@ -1,9 +1,8 @@
-//! What the world promises, against a real API server.
+//! What the world promises, against an API server: the one in memory, or a real one (see [`bed`]).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bed;
 
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,9 +142,9 @@ async fn a_status_is_written_under_its_version() {
 
 /// One container that runs until it is told to stop.
 fn pod(bed: &Bed) -> Value {
-    let command = ["valkey-server", "--save", "", "--protected-mode", "no"];
-    let container =
-        json!({"name": "valkey", "image": "valkey/valkey:9.1", "imagePullPolicy": "IfNotPresent", "command": command});
+    let command = ["valkey-server", "--save", "", "--bind", "$(POD_IP)"];
+    let env = json!([{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]);
+    let container = json!({"name": "valkey", "image": "valkey/valkey:9.1", "imagePullPolicy": "IfNotPresent", "command": command, "env": env});
     let spec = json!({"terminationGracePeriodSeconds": 5, "automountServiceAccountToken": false, "containers": [container]});
     bed.object(Kind::Pod, "a", json!({"metadata": {"annotations": {"example.com/x": "y"}}, "spec": spec}))
 }
@@ -257,51 +256,165 @@ async fn one_of_two_electors_holds_the_lease_and_hands_it_over() {
     assert!(bed.world.cached(&bed.id(Kind::Lease, "operator")).is_none(), "leases are read, not watched");
 }
 
-/// Runs the test bed's script. It must be the one whose API server KUBECONFIG names.
-fn testbed(arguments: &[&str]) {
-    let script = std::env::var("VKO_TESTBED").expect("VKO_TESTBED names the test bed's script; './dev test' sets it");
-    let status = Command::new(script).args(arguments).status().unwrap();
-    assert!(status.success(), "testbed {arguments:?}: {status}");
+#[tokio::test]
+async fn a_field_changes_hands_by_force_only() {
+    let bed = Bed::new("hands").await;
+    let ours = bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "1"}}));
+    bed.world.apply(&ours).await.unwrap();
+    let mut theirs = ours.clone();
+    theirs["data"] = json!({"x": "2", "y": "1"});
+    let params = kube::api::PatchParams::apply("somebody");
+    let request = |params: &kube::api::PatchParams| {
+        Request::new(bed.path("api/v1", "configmaps")).patch("a", params, &kube::api::Patch::Apply(&theirs)).unwrap()
+    };
+    let refused = bed.other.request::<Value>(request(&params)).await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 409), "{refused}");
+    bed.other.request::<Value>(request(&params.force())).await.unwrap();
+    let back = bed.world.apply(&ours).await.unwrap();
+    assert_eq!((back.text("/data/x"), back.text("/data/y")), ("1", "1"), "what they own beside us stays");
+    let fields = &back.0["metadata"]["managedFields"][0]["fieldsV1"]["f:data"];
+    assert_eq!(*fields, json!({"f:x": {}}), "and is theirs");
+    let less = bed.object(Kind::ConfigMap, "a", json!({}));
+    let left = bed.world.apply(&less).await.unwrap();
+    assert_eq!(left.0["data"], json!({"y": "1"}), "what we don't apply any more goes");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_hangs_is_a_timeout_and_nothing_waits_for_ever() {
-    let bed = Bed::new("hang").await;
-    let id = bed.id(Kind::ConfigMap, "a");
-    let object = |x: &str| bed.object(Kind::ConfigMap, "a", json!({"data": {"x": x}}));
-    bed.world.apply(&object("1")).await.unwrap();
-    testbed(&["pause", "kube-apiserver"]);
-    let hung = bounded(bed.world.apply(&object("2"))).await;
-    testbed(&["resume", "kube-apiserver"]);
-    assert_eq!(hung, Err(ApiError::Timeout(vko_kube::REQUEST_DEADLINE)));
-    bed.patch(&bed.path("api/v1", "configmaps"), "a", &json!({"data": {"x": "3"}})).await;
-    bed.until("the change afterwards", |world| world.cached(&id).filter(|seen| seen.text("/data/x") == "3")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn watches_survive_a_restart_of_the_api_server() {
-    let bed = Bed::new("restart").await;
-    let id = bed.id(Kind::ConfigMap, "a");
-    let before = bed.world.apply(&bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "1"}}))).await.unwrap();
-    testbed(&["stop", "kube-apiserver"]);
-    let refused = bed.world.apply(&bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "2"}}))).await;
-    testbed(&["start", "kube-apiserver"]);
-    assert!(matches!(refused, Err(ApiError::Unavailable(_))), "{refused:?}");
-    assert_eq!(bed.world.cached(&id), Some(before), "what was known stays known");
-    let path = bed.path("api/v1", "configmaps");
-    let patch = json!({"data": {"x": "3"}});
-    // The API server may still be starting: the first answer that is one counts.
-    bounded(async {
-        loop {
-            let request = Request::new(&path).patch("a", &Default::default(), &kube::api::Patch::Merge(&patch)).unwrap();
-            match bed.other.request::<Value>(request).await {
-                Ok(_) => break,
-                Err(_) => tokio::task::yield_now().await,
-            }
+#[tokio::test]
+async fn children_go_with_their_owner_or_are_left() {
+    let bed = Bed::new("children").await;
+    for orphan in [false, true] {
+        let owner = bed.world.apply(&bed.object(Kind::ConfigMap, "owner", json!({}))).await.unwrap();
+        let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
+        let child = json!({"metadata": {"ownerReferences": [reference]}});
+        bed.world.apply(&bed.object(Kind::ConfigMap, "child", child)).await.unwrap();
+        let (owner_id, child_id) = (bed.id(Kind::ConfigMap, "owner"), bed.id(Kind::ConfigMap, "child"));
+        bed.world.delete(&owner_id, Delete { orphan, ..delete(owner.uid()) }).await.unwrap();
+        bed.until("that the owner is gone", |world| world.cached(&owner_id).is_none().then_some(())).await;
+        if orphan {
+            let left = bed.until("the child", |world| world.cached(&child_id)).await;
+            assert!(left.list("/metadata/ownerReferences").is_empty(), "released before its owner went");
+        } else {
+            bed.until("that the child is gone", |world| world.cached(&child_id).is_none().then_some(())).await;
         }
-    })
-    .await;
-    bed.until("the change after the restart", |world| world.cached(&id).filter(|seen| seen.text("/data/x") == "3")).await;
-    let failures: u64 = bed.world.requests().iter().filter(|c| c.verb == "watch" && c.outcome != "ok").map(|c| c.count).sum();
-    assert!(failures > 0, "and the failures were counted");
+    }
+}
+
+/// What goes wrong on the way: only the API server in memory can be told to.
+#[cfg(not(feature = "apiserver-tests"))]
+mod faults {
+    use super::*;
+    use vko_apiserver::fault::{Act, Fault};
+
+    fn fault(verb: &str, act: Act) -> Fault {
+        Fault {
+            verb: verb.into(),
+            resource: "configmaps".into(),
+            name: "a".into(),
+            client: "operator".into(),
+            after: 0,
+            times: 1,
+            act,
+        }
+    }
+
+    #[tokio::test]
+    async fn whatever_becomes_of_a_watch_the_cache_ends_right() {
+        for act in [Act::Double, Act::End, Act::Break, Act::Expire, Act::Delay { ms: 200 }, Act::Drop] {
+            let bed = Bed::new("watch-faults").await;
+            let id = bed.id(Kind::ConfigMap, "a");
+            bed.world.apply(&bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "1"}}))).await.unwrap();
+            bed.faults().add(fault("watch", act.clone()));
+            let path = bed.path("api/v1", "configmaps");
+            // An event that is lost is made good by the next one of the same object, and by nothing before.
+            for x in ["2", "3"] {
+                bed.patch(&path, "a", &json!({"data": {"x": x}})).await;
+            }
+            bed.until(&format!("the last change, {act:?}"), |world| world.cached(&id).filter(|seen| seen.text("/data/x") == "3"))
+                .await;
+            assert!(bed.faults().left().is_empty(), "{act:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_answer_is_lost_has_happened() {
+        let bed = Bed::new("answer-lost").await;
+        bed.faults().add(fault("apply", Act::Break));
+        let lost = bed.world.apply(&bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "1"}}))).await;
+        assert!(matches!(lost, Err(ApiError::Unavailable(_))), "{lost:?}");
+        let id = bed.id(Kind::ConfigMap, "a");
+        bed.until("what was written", |world| world.cached(&id)).await;
+    }
+
+    #[tokio::test]
+    async fn refusals_are_sorted_by_their_code() {
+        let bed = Bed::new("refusals").await;
+        let object = bed.object(Kind::ConfigMap, "a", json!({}));
+        for (code, sorted) in [
+            (409, (|error| matches!(error, ApiError::Conflict(_))) as fn(&ApiError) -> bool),
+            (429, |error| matches!(error, ApiError::TooManyRequests(_))),
+            (500, |error| matches!(error, ApiError::Unavailable(_))),
+            (504, |error| matches!(error, ApiError::Timeout(_))),
+        ] {
+            bed.faults().add(fault("apply", Act::Refuse { code }));
+            let refused = bed.world.apply(&object).await.unwrap_err();
+            assert!(sorted(&refused), "{code}: {refused}");
+        }
+        assert!(bed.world.get(&bed.id(Kind::ConfigMap, "a")).await.unwrap().is_none(), "nothing has happened");
+        bed.world.apply(&object).await.unwrap();
+    }
+}
+
+/// Below Kubernetes: only the test bed can be struck there.
+#[cfg(feature = "apiserver-tests")]
+mod struck {
+    use super::*;
+
+    /// Runs the test bed's script. It must be the one whose API server KUBECONFIG names.
+    fn testbed(arguments: &[&str]) {
+        let script = std::env::var("VKO_TESTBED").expect("VKO_TESTBED names the test bed's script; './dev test' sets it");
+        let status = std::process::Command::new(script).args(arguments).status().unwrap();
+        assert!(status.success(), "testbed {arguments:?}: {status}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_that_hangs_is_a_timeout_and_nothing_waits_for_ever() {
+        let bed = Bed::new("hang").await;
+        let id = bed.id(Kind::ConfigMap, "a");
+        let object = |x: &str| bed.object(Kind::ConfigMap, "a", json!({"data": {"x": x}}));
+        bed.world.apply(&object("1")).await.unwrap();
+        testbed(&["pause", "kube-apiserver"]);
+        let hung = bounded(bed.world.apply(&object("2"))).await;
+        testbed(&["resume", "kube-apiserver"]);
+        assert_eq!(hung, Err(ApiError::Timeout(vko_kube::REQUEST_DEADLINE)));
+        bed.patch(&bed.path("api/v1", "configmaps"), "a", &json!({"data": {"x": "3"}})).await;
+        bed.until("the change afterwards", |world| world.cached(&id).filter(|seen| seen.text("/data/x") == "3")).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn watches_survive_a_restart_of_the_api_server() {
+        let bed = Bed::new("restart").await;
+        let id = bed.id(Kind::ConfigMap, "a");
+        let before = bed.world.apply(&bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "1"}}))).await.unwrap();
+        testbed(&["stop", "kube-apiserver"]);
+        let refused = bed.world.apply(&bed.object(Kind::ConfigMap, "a", json!({"data": {"x": "2"}}))).await;
+        testbed(&["start", "kube-apiserver"]);
+        assert!(matches!(refused, Err(ApiError::Unavailable(_))), "{refused:?}");
+        assert_eq!(bed.world.cached(&id), Some(before), "what was known stays known");
+        let path = bed.path("api/v1", "configmaps");
+        let patch = json!({"data": {"x": "3"}});
+        // The API server may still be starting: the first answer that is one counts.
+        bounded(async {
+            loop {
+                let request = Request::new(&path).patch("a", &Default::default(), &kube::api::Patch::Merge(&patch)).unwrap();
+                match bed.other.request::<Value>(request).await {
+                    Ok(_) => break,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        })
+        .await;
+        bed.until("the change after the restart", |world| world.cached(&id).filter(|seen| seen.text("/data/x") == "3")).await;
+        let failures: u64 = bed.world.requests().iter().filter(|c| c.verb == "watch" && c.outcome != "ok").map(|c| c.count).sum();
+        assert!(failures > 0, "and the failures were counted");
+    }
 }

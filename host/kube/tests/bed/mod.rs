@@ -1,4 +1,5 @@
-//! A real API server, found by KUBECONFIG, with our CRDs and a namespace per test.
+//! An API server with our CRDs and a namespace per test: the one in memory, or with the feature `apiserver-tests` a real one, found by
+//! KUBECONFIG. The same tests run against both, so that neither promises what the other doesn't keep.
 
 use std::time::Duration;
 
@@ -21,13 +22,38 @@ pub(crate) struct Bed {
     pub(crate) world: KubeWorld,
     pub(crate) other: Client,
     pub(crate) namespace: String,
+    /// The API server, where it is in memory.
+    memory: Option<Memory>,
+}
+
+/// An API server in memory and the ways in, which are only held.
+#[allow(dead_code)]
+struct Memory {
+    bed: vko_mock::Bed,
+    /// Of the world under test.
+    entrance: vko_apiserver::http::Entrance,
+    /// Of somebody else.
+    other: vko_apiserver::http::Entrance,
+}
+
+/// Where the API server is.
+async fn api_server() -> (Config, Config, Option<Memory>) {
+    if cfg!(feature = "apiserver-tests") {
+        let config = Config::infer().await.expect("KUBECONFIG names the API server to test against; './dev up' brings one");
+        return (config.clone(), config, None);
+    }
+    let bed = vko_mock::Bed::new(vko_mock::Images::of_environment().unwrap()).unwrap();
+    let entrance = vko_apiserver::http::serve(bed.api.clone(), "operator").await.unwrap();
+    let other = vko_apiserver::http::serve(bed.api.clone(), "somebody").await.unwrap();
+    let config = |entrance: &vko_apiserver::http::Entrance| Config::new(entrance.url().parse().unwrap());
+    (config(&entrance), config(&other), Some(Memory { bed, entrance, other }))
 }
 
 impl Bed {
     /// Connects, with a fresh namespace for this test.
     pub(crate) async fn new(test: &str) -> Self {
-        let config = Config::infer().await.expect("KUBECONFIG names the API server to test against; './dev up' brings one");
-        let other = Client::try_from(config).unwrap();
+        let (config, others_config, memory) = api_server().await;
+        let other = Client::try_from(others_config).unwrap();
         for crd in vko_api::crd::crds() {
             let crd = serde_json::to_value(crd).unwrap();
             apply_raw(&other, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
@@ -42,9 +68,15 @@ impl Bed {
         .await;
         let options =
             Options { namespace: Some(namespace.clone()), operator_namespace: namespace.clone(), pod: "operator-0".to_owned() };
-        let world = connected(&options).await;
+        let world = connected(&config, &options).await;
         bounded(world.synced()).await;
-        Self { world, other, namespace }
+        Self { world, other, namespace, memory }
+    }
+
+    /// What goes wrong between clients and the API server in memory.
+    #[cfg(not(feature = "apiserver-tests"))]
+    pub(crate) fn faults(&self) -> &vko_apiserver::fault::Faults {
+        &self.memory.as_ref().unwrap().bed.api.faults
     }
 
     /// An object of ours in the test's namespace.
@@ -90,10 +122,10 @@ impl Bed {
 }
 
 /// The CRDs were applied a moment ago; until they are served, connecting says so.
-async fn connected(options: &Options) -> KubeWorld {
+async fn connected(config: &Config, options: &Options) -> KubeWorld {
     bounded(async {
         loop {
-            match KubeWorld::connect(options).await {
+            match KubeWorld::with_config(config.clone(), options).await {
                 Ok(world) => return world,
                 Err(vko_kube::ConnectError::CrdMissing { .. }) => tokio::task::yield_now().await,
                 Err(error) => panic!("{error}"),

@@ -1,0 +1,111 @@
+//! Makes processes of pods, as kubelets do; one for all nodes.
+//!
+//! # Guarantees
+//! 1. A pod that is on a node has one life here; a successor of the same name has another, with another address.
+//! 2. A pod's object is released only after its processes have ended.
+//!
+//! # Flow
+//! At each new version: pods that have no life yet get one ([`life`]). A life ends by itself, with its pod's object.
+
+mod command;
+mod life;
+mod probe;
+mod status;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+use vko_apiserver::{ApiServer, Key};
+
+use crate::images::Images;
+
+/// Who writes pods' status.
+const MANAGER: &str = "kubelet";
+
+/// A text by pointer; empty when it isn't there.
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A list by pointer; empty when it isn't there.
+fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// What a running pod is on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Process id of its server; `None` while there is none.
+    pub process: Option<u32>,
+    /// Its folder: volumes and logs.
+    pub folder: PathBuf,
+}
+
+/// The kubelet.
+#[derive(Debug)]
+pub struct Kubelet {
+    api: Arc<ApiServer>,
+    images: Images,
+    /// Folders of pods and claims.
+    root: PathBuf,
+    running: Mutex<BTreeMap<String, Running>>,
+}
+
+impl Kubelet {
+    /// With its folders below `root`.
+    pub fn new(api: Arc<ApiServer>, images: Images, root: PathBuf) -> Arc<Self> {
+        Arc::new(Self { api, images, root, running: Mutex::default() })
+    }
+
+    /// Runs until it is dropped, and all pods' processes with it.
+    pub async fn run(self: Arc<Self>) {
+        let mut versions = self.api.versions();
+        let mut lives = JoinSet::new();
+        let mut known = BTreeSet::new();
+        loop {
+            versions.borrow_and_update();
+            for (key, uid) in self.scheduled() {
+                if known.insert(uid.clone()) {
+                    lives.spawn(life::live(self.clone(), key, uid));
+                }
+            }
+            tokio::select! {
+                changed = versions.changed() => if changed.is_err() { return },
+                Some(ended) = lives.join_next() => match ended {
+                    Ok(uid) => drop(known.remove(&uid)),
+                    Err(error) => tracing::error!(%error, "a pod's life ended by a fault of the mock host"),
+                },
+            }
+        }
+    }
+
+    /// What a pod is on this machine, by its UID.
+    pub fn running(&self, uid: &str) -> Option<Running> {
+        self.lock().get(uid).cloned()
+    }
+
+    fn note(&self, uid: &str, change: impl FnOnce(&mut BTreeMap<String, Running>, &str)) {
+        change(&mut self.lock(), uid);
+    }
+
+    fn scheduled(&self) -> Vec<(Key, String)> {
+        self.api.read(|store| {
+            let placed = |pod: &Value| {
+                !text(pod, "/spec/nodeName").is_empty() && !["Failed", "Succeeded"].contains(&text(pod, "/status/phase"))
+            };
+            let pods = store.list("pods", None).filter(|(_, pod)| placed(pod));
+            pods.map(|(key, pod)| (key.clone(), text(pod, "/metadata/uid").to_owned())).collect()
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
