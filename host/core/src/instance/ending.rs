@@ -11,7 +11,7 @@
 //! 1. The ConfigMap says `ending`, pods are told.
 //! 2. Sentinels that exist elsewhere forget the data set ([`super::leaving`]), again until all have or the pods are gone.
 //! 3. The StatefulSet goes, and its pods with it.
-//! 4. When the pods are gone: claims, if asked.
+//! 4. When the pods are gone: claims, if asked, and those that still come.
 //! 5. Finalizers of Secrets.
 //! 6. The topology object's finalizer; what is left goes with it.
 //! 7. `delete-pvc` of the Valkey.
@@ -32,6 +32,9 @@ use crate::world::{ApiError, Delete, World};
 const TOLD_MS: u64 = 1_500;
 /// Looks while something is ending: the deletion of pods and claims is seen by their watches, this is for what isn't watched.
 const AGAIN: Duration = Duration::from_secs(2);
+
+/// How long after a StatefulSet went claims of it may still appear: its controller makes those of all pods in one go, and was seen to be at it.
+const AFTER_SETS: Duration = Duration::from_secs(4);
 
 /// Kinds that an instance owns.
 const CHILDREN: [Kind; 5] = [Kind::StatefulSet, Kind::Service, Kind::PodDisruptionBudget, Kind::ConfigMap, Kind::Secret];
@@ -93,14 +96,17 @@ impl<W: World> Instance<W> {
         if self.pods_left(id.kind) {
             return Ok(Next::After(AGAIN));
         }
-        self.tell_left(valkey.unwrap_or(topology), &watching).await;
         if claims_go(valkey, topology) {
             for claim in self.claims(id.kind) {
                 if !claim.deleting() {
                     self.delete(Kind::PersistentVolumeClaim, &claim).await?;
                 }
             }
+            if self.claims_may_come(id.kind) {
+                return Ok(Next::After(AGAIN));
+            }
         }
+        self.tell_left(valkey.unwrap_or(topology), &watching).await;
         for secret in self.shared.world.cached_of(Kind::Secret, &self.key.namespace, &self.key.name) {
             let secret_id = ObjectId::new(Kind::Secret, &self.key.namespace, secret.name());
             self.drop_finalizer(&secret_id, &secret, names::SECRET_FINALIZER).await?;
@@ -144,6 +150,15 @@ impl<W: World> Instance<W> {
             settled &= pod.deleting() || refresh::settled(pod, &hash, now, TOLD_MS);
         }
         Ok(settled)
+    }
+
+    /// Whether the StatefulSet controller may still be making what a set asked for that went a moment ago. Claims don't go with the set.
+    fn claims_may_come(&mut self, topology: Kind) -> bool {
+        let now = self.shared.world.monotonic();
+        if !self.stateful_sets(topology).is_empty() {
+            return true;
+        }
+        now.saturating_sub(*self.sets_gone.get_or_insert(now)) < AFTER_SETS
     }
 
     /// Pods that still run somewhere that can be asked.

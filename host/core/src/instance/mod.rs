@@ -108,6 +108,8 @@ pub struct Instance<W> {
     site: Option<Arc<Site<W>>>,
     /// Ledger of a topology object that was deleted while its Valkey lives: its successor gets it.
     rescued: Option<Ledger>,
+    /// When, by the monotonic clock, an ending instance was first seen without StatefulSets.
+    sets_gone: Option<Duration>,
     /// JSON of the last plan, for the journal.
     last_plan: String,
     /// Why the Sentinel object beside the topology object isn't as it should be, as people were told; empty if it is.
@@ -143,6 +145,7 @@ impl<W: World> Instance<W> {
             governor: None,
             site: None,
             rescued: None,
+            sets_gone: None,
             last_plan: String::new(),
             unseen: String::new(),
         }

@@ -396,6 +396,30 @@ async fn claims_go_only_when_asked() {
 }
 
 #[tokio::test]
+async fn a_claim_that_comes_after_its_set_goes_as_well() {
+    let (world, mut instance) = made().await;
+    change(&world, &topology_id(), |object| object["spec"]["storage"] = json!({"retainAfterDeleted": false}));
+    change(&world, &valkey_id(), |object| {
+        object["metadata"]["finalizers"] = json!(["example.org/held"]);
+        object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    });
+    let mut late = Some(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {
+        "name": "valkey-data-rfr-x-0", "namespace": "shop", "uid": "late", "labels": {names::INSTANCE: "x"},
+    }}));
+    for _ in 0..12 {
+        let Next::After(time) = instance.look().await.unwrap() else { break };
+        if count(&world, Kind::StatefulSet) == 0
+            && let Some(claim) = late.take()
+        {
+            world.state().put(claim);
+        }
+        world.sleep(time).await;
+    }
+    assert_eq!((late, count(&world, Kind::PersistentVolumeClaim)), (None, 0));
+    assert!(world.object(&topology_id()).is_none(), "it ends");
+}
+
+#[tokio::test]
 async fn what_is_gone_is_gone() {
     assert_eq!(mk_instance(&Arc::new(FakeWorld::default())).look().await.unwrap(), Next::Gone);
 }
