@@ -24,6 +24,8 @@ pub enum Cause {
     SlotsClaimedTwice,
     /// Slots were left open by a move that nobody carries on.
     SlotsOpen,
+    /// Nobody owns some slots of a shard that has a primary.
+    SlotsUnowned,
     /// Several members of one shard own slots.
     SeveralOwners,
     /// The primary of a shard gives no answer.

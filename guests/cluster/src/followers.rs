@@ -18,7 +18,7 @@ use vko_sdk::planning::{Expectation, Operation, Replication, Step};
 
 use crate::cause::{Block, Cause};
 use crate::steps::Steps;
-use crate::view::{Node, Shard, View};
+use crate::view::{Node, Shard, View, open};
 
 /// How long (ms) a replica's link may be down before it is told again whom to replicate: the bus needs about a second to learn a
 /// new address, and servers from 8.1 on then follow by themselves.
@@ -36,7 +36,8 @@ pub fn gather<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &'a Peer, able: &[&
 
 fn join<'a>(view: &View<'a>, primary: &Node<'a>, owner: &'a Peer, node: &Node<'a>, steps: &mut Steps) -> Option<Block> {
     let introduced = view.knows(node, &owner.id) == Some(true) && node.id.and_then(|id| view.knows(primary, id)) == Some(true);
-    if !introduced || steps.touches(node) || !view.claims(node).is_empty() {
+    // Slots on their way are settled first: a server that has some open is no replica to be.
+    if !introduced || steps.touches(node) || !view.claims(node).is_empty() || !open(node).is_empty() {
         return None;
     }
     match node.member.standing {

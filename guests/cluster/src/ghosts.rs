@@ -6,7 +6,6 @@
 //! 2. An open slot is closed only at servers that hold no keys: elsewhere keys may lie on both sides.
 
 use vko_replica::view::Standing;
-use vko_sdk::common::SlotRange;
 use vko_sdk::observation::Peer;
 use vko_sdk::plan::{self, StepExt};
 use vko_sdk::planning::{Operation, Settled, SlotSettlement};
@@ -14,7 +13,7 @@ use vko_sdk::slots;
 
 use crate::cause::{Block, Cause};
 use crate::steps::Steps;
-use crate::view::{Node, View, complete, recorded};
+use crate::view::{Node, View, complete, open, recorded};
 
 /// Most nodes that are forgotten in one look.
 pub const FORGET_MAX: usize = 8;
@@ -56,10 +55,6 @@ fn replaced(view: &View<'_>, peer: &Peer) -> bool {
 /// Closes slots that nobody moves any more.
 pub fn settle(view: &View<'_>, able: &[&Node<'_>], steps: &mut Steps) -> Option<Block> {
     let moving = !view.observed.jobs.is_empty();
-    let open = |n: &Node<'_>| -> Vec<SlotRange> {
-        let says = n.says.into_iter().flat_map(|s| s.importing.iter().chain(&s.migrating));
-        slots::normal(&says.flat_map(|o| o.slots.iter().copied()).collect::<Vec<_>>())
-    };
     let mut block = None;
     for node in able.iter().copied().filter(|n| !moving && !open(n).is_empty()) {
         let text = slots::text(&open(node));

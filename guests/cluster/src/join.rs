@@ -3,7 +3,7 @@
 //! # Guarantees
 //! 1. Only members are introduced to each other. A server that knows a living node which is no member gets no command at all: two clusters
 //!    that meet become one for good.
-//! 2. Groups that claim the same slots are not joined while a side that may lose them holds keys.
+//! 2. Groups that claim the same slots are not joined while a side that may lose them holds keys ([`dispute`]).
 //!
 //! # Assumptions
 //! A MEET teaches an address: a node that is known keeps its id and slots. One round is enough, gossip does the rest.
@@ -13,6 +13,8 @@
 //! 2. Whoever doesn't know the hub, or isn't known by it, is introduced; whoever has lost all links, too, once it had time to
 //!    find the others by itself. If nobody has a link to anybody, all addresses are new: at once.
 
+use std::collections::BTreeSet;
+
 use vko_replica::decision::BY_ITSELF;
 use vko_sdk::observation::{OutcomeKind, Peer, Upstream};
 use vko_sdk::plan::{self, StepExt};
@@ -20,6 +22,7 @@ use vko_sdk::planning::{Operation, PairOfPods, Step};
 use vko_sdk::{lookup, slots};
 
 use crate::cause::{Block, Cause};
+use crate::dispute;
 use crate::steps::Steps;
 use crate::view::{Node, View, recorded};
 
@@ -32,8 +35,8 @@ pub const STRANGER_MS: u64 = 5_000;
 /// How long (ms) an introduction may take before it is repeated: a handshake needs some rounds of a tenth of a second each.
 pub const HANDSHAKE_MS: u64 = 3_000;
 
-/// Living nodes of the agreed view that are no members.
-pub fn foreign<'a>(view: &View<'a>) -> Vec<&'a Peer> {
+/// Living nodes that are no members, whoever knows them.
+fn foreign<'a>(view: &View<'a>) -> Vec<&'a Peer> {
     let alive = |p: &&&Peer| !p.failed && !p.handshake && p.linked_by > 0;
     view.peers.values().filter(alive).filter(|p| !ours(view, &p.id)).copied().collect()
 }
@@ -44,32 +47,54 @@ fn ours(view: &View<'_>, id: &str) -> bool {
     at_a_pod || view.by_id(id).is_some() || recorded(view.observed, id).is_some()
 }
 
-/// Ids of strangers that this one server alone knows, and that live; just after its start it can't tell yet who does.
-pub fn foreign_of<'a>(view: &View<'a>, node: &Node<'a>) -> Vec<&'a str> {
-    let differs = node.says.map_or(&[][..], |s| &s.differs);
-    let started = node.member.facts_now().is_some_and(|f| f.uptime < STRANGER_MS);
-    let alive = differs.iter().filter(|b| b.known && !b.failed && (b.linked || started));
-    let alive = alive.filter(|b| view.peers.get(b.id.as_str()).is_none_or(|p| !p.failed));
-    alive.map(|b| b.id.as_str()).filter(|id| !ours(view, id)).collect()
+/// A stranger that this server may know. Just after its start it can't tell yet which of the nodes in its file live.
+fn stranger_to<'a>(view: &View<'a>, foreign: &[&'a Peer], node: &Node<'a>) -> Option<&'a str> {
+    let known = foreign.iter().map(|p| p.id.as_str()).find(|id| view.knows(node, id) != Some(false));
+    if known.is_some() || node.member.facts_now().is_none_or(|f| f.uptime >= STRANGER_MS) {
+        return known;
+    }
+    let open = view.peers.values().filter(|p| !p.failed && !p.handshake);
+    open.map(|p| p.id.as_str()).find(|id| view.knows(node, id) == Some(true) && !ours(view, id))
 }
 
-/// What waits because of strangers: nothing is done to these members.
-pub fn strangers(view: &View<'_>) -> Vec<Block> {
+/// What waits because of strangers, and the members that know some: nothing is done to these.
+pub struct Strangers<'a> {
+    /// For a person.
+    pub blocks: Vec<Block>,
+    /// Their names.
+    tainted: BTreeSet<&'a str>,
+}
+
+impl Strangers<'_> {
+    /// Whether nobody knows any.
+    pub fn none(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Whether that member knows one.
+    pub fn taint(&self, node: &Node<'_>) -> bool {
+        self.tainted.contains(node.uid())
+    }
+}
+
+/// Who knows strangers.
+pub fn strangers<'a>(view: &View<'a>) -> Strangers<'a> {
     let remedy =
         "find out whose they are; make them unreachable for this instance, or forget them (CLUSTER FORGET) on every member";
-    let mut blocks = Vec::new();
     let all = foreign(view);
-    if let Some(first) = all.first() {
+    let mut found = Strangers { blocks: Vec::new(), tainted: BTreeSet::new() };
+    for node in view.nodes().filter(|n| n.says.is_some()) {
+        let Some(first) = stranger_to(view, &all, node) else { continue };
+        found.tainted.insert(node.uid());
+        let message = format!("{} knows the living node {first}, which is no member", node.member.name);
+        found.blocks.push(Block::new(&node.member.name, Cause::ForeignNodes, message, remedy));
+    }
+    // Known to most it is the cluster's own trouble, and each member's name says nothing more.
+    if let Some(first) = all.first().filter(|_| found.tainted.len() * 2 > view.answering as usize) {
         let message = format!("{} living node(s) are no members, {} first: clusters must not be joined", all.len(), first.id);
-        blocks.push(Block::new("cluster", Cause::ForeignNodes, message, remedy));
+        found.blocks = vec![Block::new("cluster", Cause::ForeignNodes, message, remedy)];
     }
-    for node in view.nodes() {
-        if let Some(first) = foreign_of(view, node).first() {
-            let message = format!("{} knows the living node {first}, which is no member", node.member.name);
-            blocks.push(Block::new(&node.member.name, Cause::ForeignNodes, message, remedy));
-        }
-    }
-    blocks
+    found
 }
 
 /// Introduces members to the hub.
@@ -77,12 +102,16 @@ pub fn introduce<'v, 'a>(view: &'v View<'a>, able: &[&'v Node<'a>], steps: &mut 
     let linked = |n: &Node<'_>| view.peer(n).map_or(0, |p| p.linked_by);
     let Some(hub) = able.iter().copied().min_by_key(|n| (u32::MAX - linked(n), n.id)) else { return Vec::new() };
     let all_new = able.iter().all(|n| view.alone(n));
-    let mut blocks = Vec::new();
+    let disputes = dispute::disputes(view);
+    let mut blocks: Vec<Block> = Vec::new();
     let mut room = BATCH_MAX;
     for node in able.iter().copied().filter(|n| n.id != hub.id) {
         let Some((pod, peer, why)) = missing(view, hub, node, all_new) else { continue };
-        if let Some(block) = dispute(view, node) {
-            blocks.push(block);
+        if let Some(dispute) = dispute::between(view, &disputes, hub, node) {
+            let block = dispute.block();
+            if !blocks.contains(&block) {
+                blocks.push(block);
+            }
             continue;
         }
         if room == 0 || lately(view, &node.member.name) {
@@ -129,29 +158,15 @@ fn lately(view: &View<'_>, subject: &str) -> bool {
     meet.is_some_and(|o| o.outcome == OutcomeKind::Done && o.age < HANDSHAKE_MS)
 }
 
-/// Slots of a newcomer that others own, too, while one of them holds keys: the higher epoch would win, whoever has the data.
-fn dispute(view: &View<'_>, node: &Node<'_>) -> Option<Block> {
-    let own = view.claims(node);
-    if own.is_empty() {
-        return None;
-    }
-    let rivals = view.nodes().filter(|n| n.id != node.id && !slots::common(view.claims(n), own).is_empty());
-    let mut filled = rivals.filter(|n| n.keys() != Some(0) || node.keys() != Some(0));
-    let rival = filled.next()?;
-    let both = slots::text(&slots::common(view.claims(rival), own));
-    let message =
-        format!("{} and {} both own the slots {both}, and they don't know each other", node.member.name, rival.member.name);
-    let remedy =
-        "save what is needed from the one that is wrong, then delete its pod and claim: joined, the higher epoch would win";
-    Some(Block::new(&node.member.name, Cause::SlotsClaimedTwice, message, remedy))
-}
-
 /// Slots that two servers claim though they know each other: the epochs settle it.
 pub fn claimed_twice(view: &View<'_>) -> Option<Block> {
     for node in view.nodes().filter(|n| n.says.is_some()) {
         let own = view.claims(node);
         let agreed = view.peer(node).map_or(&[][..], |p| &p.slots);
         let more = slots::minus(own, agreed);
+        if more.is_empty() {
+            continue;
+        }
         let owned: Vec<_> = view
             .observed
             .agreed_view

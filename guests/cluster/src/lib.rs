@@ -14,9 +14,9 @@
 //!
 //! # Flow
 //! 1. [`spec`] reads what people want, [`view`] sorts what was observed.
-//! 2. [`join`]: members learn of each other. Strangers stop everything.
+//! 2. [`join`]: members learn of each other. Nothing is done to whoever knows strangers, or to join who is in [`dispute`].
 //! 3. Each shard by itself: [`creation`] gives it slots, [`followers`] brings its members behind its primary, [`takeover`] replaces one
-//!    that is away.
+//!    that is away, [`orphans`] gives back slots that nobody owns any more.
 //! 4. [`ghosts`] clears what is left over. [`status`] follows from the observation alone.
 //!
 //! The decisions in prose: docs/cluster-decisions.md.
@@ -25,9 +25,11 @@
 pub mod cause;
 pub mod creation;
 pub mod desired;
+pub mod dispute;
 pub mod followers;
 pub mod ghosts;
 pub mod join;
+pub mod orphans;
 pub mod spec;
 pub mod status;
 pub mod steps;
@@ -39,6 +41,7 @@ pub mod view;
 use vko_replica::backoff;
 use vko_replica::decision::{BY_ITSELF, LATER_MS, SOON_MS, sooner};
 use vko_sdk::common::Architecture;
+use vko_sdk::observation::Peer;
 use vko_sdk::planning::{Routing, Writer};
 use vko_sdk::{ModuleInfo, Observed, Plan, Policy, PolicyError, Violation};
 
@@ -46,6 +49,9 @@ use crate::cause::{Block, Cause, Decision};
 use crate::status::Picture;
 use crate::steps::Steps;
 use crate::view::{Node, Shard, View};
+
+/// Pace (ms) while everything waits for a person.
+pub const PATIENT_MS: u64 = 10_000;
 
 /// The policy.
 pub struct ClusterPolicy;
@@ -85,10 +91,12 @@ pub fn decide(observed: &Observed) -> Result<Plan, PolicyError> {
     let view = View::new(observed, spec::read(&observed.instance.spec)?);
     let hands_off = observed.instance.deleting || observed.instance.paused;
     let wished = if hands_off { Decision::default() } else { act(&view) };
+    let idle = wished.tracks.is_empty();
     let decision = backoff::settle(observed, wished, Cause::HostLacksOperation);
     let picture = Picture::new(&view, &decision);
     let look_again = match hands_off || picture.ready() {
         true => decision.look_again,
+        false if idle && for_a_person(&decision) => PATIENT_MS,
         false => sooner(decision.look_again, if picture.in_service() { LATER_MS } else { SOON_MS }),
     };
     let status = picture.status();
@@ -99,25 +107,36 @@ pub fn decide(observed: &Observed) -> Result<Plan, PolicyError> {
     Ok(Plan { status, desired, routing, tracks, blocked, look_again, extensions: Vec::new() })
 }
 
+/// Whether nothing goes on before a person has decided. Their word wakes the host, and so does any server.
+fn for_a_person(decision: &Decision) -> bool {
+    !decision.blocks.is_empty() && decision.blocks.iter().all(|block| block.remedy != BY_ITSELF)
+}
+
 /// What is to be done now.
 fn act(view: &View<'_>) -> Decision {
     let strangers = join::strangers(view);
-    if !join::foreign(view).is_empty() {
-        return Decision { blocks: strangers, look_again: SOON_MS, ..Decision::default() };
+    let usable = |n: &Node<'_>| n.able() && !strangers.taint(n);
+    let able: Vec<&Node<'_>> = view.nodes().filter(|n| usable(n)).collect();
+    if able.is_empty() && !strangers.none() {
+        return Decision { blocks: strangers.blocks, look_again: SOON_MS, ..Decision::default() };
     }
-    let able: Vec<&Node<'_>> = view.nodes().filter(|n| n.able() && join::foreign_of(view, n).is_empty()).collect();
     let mut steps = Steps::default();
-    let mut decision = Decision { blocks: strangers, ..Decision::default() };
+    let alone = strangers.none();
+    let mut decision = Decision::default();
     let joining = if view.observed.ledger.formed.is_none() {
         decision.blocks.push(unknown());
         join::introduce(view, &able, &mut steps)
     } else {
-        decision = decision.and(shards(view, &able, &mut steps));
+        decision = shards(view, &usable, &mut steps);
         let joining = join::introduce(view, &able, &mut steps);
-        ghosts::forget(view, &mut steps);
+        // Every server is told to forget: those that know strangers, too.
+        if alone {
+            ghosts::forget(view, &mut steps);
+        }
         decision.blocks.extend(ghosts::settle(view, &able, &mut steps));
         joining
     };
+    decision.blocks.splice(0..0, strangers.blocks);
     decision.blocks.extend(joining);
     decision.blocks.extend(join::claimed_twice(view));
     decision.tracks = steps.tracks();
@@ -134,17 +153,18 @@ fn unknown() -> Block {
     Block::new("cluster", Cause::LedgerLost, message.into(), remedy)
 }
 
-fn shards<'a>(view: &View<'a>, able: &[&Node<'a>], steps: &mut Steps) -> Decision {
+fn shards(view: &View<'_>, usable: &dyn Fn(&Node<'_>) -> bool, steps: &mut Steps) -> Decision {
     let taken = view.taken();
     let mut alone = true;
     let mut decision = Decision::default();
     for shard in &view.shards {
-        decision = decision.and(one(view, shard, able, &taken, &mut alone, steps));
+        let able: Vec<&Node<'_>> = shard.nodes.iter().filter(|n| usable(n)).collect();
+        decision = decision.and(one(view, shard, &able, &taken, &mut alone, steps));
     }
     decision
 }
 
-/// One shard.
+/// One shard. `able`: its members that may be told something.
 fn one<'a>(
     view: &View<'a>,
     shard: &Shard<'a>,
@@ -153,14 +173,16 @@ fn one<'a>(
     alone: &mut bool,
     steps: &mut Steps,
 ) -> Decision {
-    let mine: Vec<&Node<'a>> =
-        able.iter().copied().filter(|n| shard.nodes.iter().any(|m| m.member.name == n.member.name)).collect();
     let from = |blocks: Vec<Block>| Decision { blocks, ..Decision::default() };
     match (shard.owner(), shard.owners.as_slice()) {
         (Some(owner), _) => {
-            let replaced = takeover::replace(view, shard, owner, &mine, alone, steps);
-            replaced.and(from(followers::gather(view, shard, owner, &mine, steps)))
+            let replaced = takeover::replace(view, shard, owner, able, alone, steps);
+            let followed = followers::gather(view, shard, owner, able, steps);
+            let whole = orphans::complete(view, shard, owner, able, taken, steps);
+            replaced.and(from(followed)).and(from(whole.into_iter().collect()))
         }
+        // Introduced to each other they settle it, or it is said there why they can't be.
+        (None, owners) if unacquainted(view, owners) => Decision::look(SOON_MS),
         (None, [first, ..]) => {
             let message = format!("{} nodes of {} own slots, {} first", shard.owners.len(), shard.workload, first.id);
             let remedy = "move the slots of one to the other; until then nobody is told to replicate either";
@@ -170,9 +192,15 @@ fn one<'a>(
             let message = format!("a member of {} owns slots, and the others don't know it yet", shard.workload);
             from(vec![Block::new(&shard.workload, Cause::MembersAwaited, message, BY_ITSELF)])
         }
-        (None, []) if view.had_primary(shard) => from(takeover::unowned(view, shard, &mine, taken, steps)),
-        (None, []) => from(creation::create(view, shard, &mine, taken, steps).into_iter().collect()),
+        (None, []) if view.had_primary(shard) => from(takeover::unowned(view, shard, able, taken, steps)),
+        (None, []) => from(creation::create(view, shard, able, taken, steps).into_iter().collect()),
     }
+}
+
+/// Whether an owner that answers may not know another one.
+fn unacquainted(view: &View<'_>, owners: &[&Peer]) -> bool {
+    let heard = owners.iter().filter_map(|owner| view.by_id(&owner.id)).filter(|node| node.says.is_some());
+    heard.into_iter().any(|node| owners.iter().any(|other| view.knows(node, &other.id) != Some(true)))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@
 //! 3. None: data that may return is waited for; a shard that is lost goes by consent.
 
 use vko_replica::consent::{self, Kind};
-use vko_replica::decision::BY_ITSELF;
+use vko_replica::decision::{BY_ITSELF, SOON_MS};
 use vko_replica::view::Standing;
 use vko_sdk::common::SlotRange;
 use vko_sdk::observation::{ContainerState, DataOrigin, OutcomeKind, Peer, Role, ServerFacts};
@@ -61,6 +61,9 @@ pub fn replace<'a>(
     steps: &mut Steps,
 ) -> Decision {
     let Some(away) = away(view, shard, owner) else { return Decision::default() };
+    if let Some(decision) = claimed(view, shard, owner) {
+        return decision;
+    }
     let majority = view.majority();
     let best = best(view, shard, owner, able);
     let name = view.by_id(&owner.id).map_or_else(|| format!("the last primary of {}", shard.workload), |n| n.member.name.clone());
@@ -69,16 +72,24 @@ pub fn replace<'a>(
         (Away::Changing | Away::Starting, ..) => {
             wait(Cause::ElectionUnderWay, format!("{name} starts, ends or changes its role"), BY_ITSELF)
         }
-        (Away::Held, true, _) => wait(Cause::HeldPrimary, format!("{name} waits for a replica to take over"), BY_ITSELF),
-        (Away::Ended, true, _) => wait(
+        (Away::Held, true, Some(_)) => wait(Cause::HeldPrimary, format!("{name} waits for a replica to take over"), BY_ITSELF),
+        (Away::Ended, true, Some(_)) => wait(
             Cause::ElectionUnderWay,
             format!("{name} ended; the others elect a replica, or it comes back with its data"),
             BY_ITSELF,
         ),
-        (Away::Silent, true, _) => wait(
+        (Away::Ended, true, None) if !crashes(view, owner) => {
+            wait(Cause::ElectionUnderWay, format!("{name} ended, and comes back with its data"), BY_ITSELF)
+        }
+        (Away::Silent, true, Some(_)) => wait(
             Cause::PrimarySilent,
             format!("{name} gives no answer; the others elect a replica if they miss it, too"),
             BY_ITSELF,
+        ),
+        (Away::Silent, true, None) => wait(
+            Cause::PrimarySilent,
+            format!("{name} gives no answer, may be alive, and no replica of it can be elected"),
+            "bring it back into reach, or make its end certain: delete its pod and see it gone",
         ),
         (Away::Silent, false, _) => wait(
             Cause::PrimarySilent,
@@ -105,6 +116,26 @@ pub fn replace<'a>(
         }
         (_, _, None) => lost(view, shard, owner, &name, able, steps),
     }
+}
+
+/// Another member of the shard says that it owns its slots.
+fn claimed(view: &View<'_>, shard: &Shard<'_>, owner: &Peer) -> Option<Decision> {
+    let claims = |n: &&Node<'_>| {
+        let other = n.says.is_some() && n.id != Some(owner.id.as_str());
+        other && !slots::common(view.claims(n), &owner.slots).is_empty()
+    };
+    let heir = shard.nodes.iter().find(claims)?;
+    if view.knows(heir, &owner.id) != Some(true) {
+        // Who was never its replica is in dispute with it, and that is said there.
+        return Some(Decision::look(SOON_MS));
+    }
+    let message = format!("{} has taken over; the others learn of it", heir.member.name);
+    Some(Decision::wait(Block::new(&shard.workload, Cause::ElectionUnderWay, message, BY_ITSELF)))
+}
+
+/// Whether the owner's container ends again and again, or can't be started.
+fn crashes(view: &View<'_>, owner: &Peer) -> bool {
+    view.by_id(&owner.id).and_then(|n| n.member.pod).is_some_and(|p| !p.waiting.is_empty())
 }
 
 fn away(view: &View<'_>, shard: &Shard<'_>, owner: &Peer) -> Option<Away> {
@@ -154,7 +185,13 @@ fn best<'v, 'a>(view: &View<'a>, shard: &'v Shard<'a>, owner: &Peer, able: &[&No
 /// Nobody has the data now.
 fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: &[&Node<'a>], steps: &mut Steps) -> Decision {
     let returns = shard.nodes.iter().find(|n| may_return(view, n, owner));
+    let held = view.by_id(&owner.id).filter(|n| n.held());
     let (cause, message, remedy) = match returns {
+        _ if held.is_some() => (
+            Cause::HeldPrimary,
+            format!("{name} has less data than a replica that can't take over now"),
+            "bring the replica back into reach; or delete the pod of that primary, which then starts with the data that it has",
+        ),
         Some(node) => (
             Cause::DataMayReturn,
             format!("{name} is away, no replica can take over, and {} may come back with the data", node.member.name),
@@ -179,6 +216,10 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
         return Decision::wait(block);
     }
     let follows = view.replicates(heir) == owner.id;
+    // A claim wins by its epoch, and that one is the highest only of those that the server has heard of.
+    if !follows && !heir.says.is_some_and(|says| says.epoch >= owner.config_epoch && !view.alone(heir)) {
+        return Decision::wait(block);
+    }
     let kind = if follows { Kind::PromoteDataLoss } else { Kind::SlotsDataLoss };
     let token = consent::token(kind, &heir.member.name, &[heir.uid(), &owner.id]);
     if !consent::given(view.observed, &token) {

@@ -9,7 +9,10 @@ use vko_sdk::observation::Outcome;
 use vko_sdk::planning::{Operation, Step, Takeover};
 use vko_sdk::slots;
 
+mod lives;
 mod observe;
+
+pub use self::lives::{half_made, wounded};
 
 /// A server and its pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +69,8 @@ pub struct World {
     pub servers: Vec<Simulated>,
     /// Nodes that are no members any more, or never were: id, whether they live, their slots.
     pub others: BTreeMap<String, (bool, Vec<SlotRange>)>,
+    /// Servers (ids) that never heard of those: they began after them and have met nobody yet.
+    pub unaware: BTreeSet<String>,
     /// The ledger's `formed`.
     pub formed: Option<bool>,
     /// The ledger's last primary by shard: place and node id.
@@ -90,6 +95,7 @@ impl World {
             members,
             servers,
             others: BTreeMap::new(),
+            unaware: BTreeSet::new(),
             formed: Some(false),
             last: BTreeMap::new(),
             recorded: BTreeMap::new(),
@@ -138,6 +144,7 @@ impl World {
             new.known = old.known;
         } else {
             self.others.insert(old.id, (false, old.slots));
+            self.unaware.insert(new.id.clone());
         }
         *self.at(shard, ordinal) = new;
     }
@@ -313,6 +320,8 @@ impl World {
                 server.known.extend(learnt.into_iter().map(|id| (id, true)));
                 server.known.iter_mut().for_each(|(id, linked)| *linked = *linked && up.contains_key(id));
             }
+            let told: Vec<String> = self.servers.iter().filter(|s| s.linked()).map(|s| s.id.clone()).collect();
+            told.iter().for_each(|id| _ = self.unaware.remove(id));
         }
     }
 
@@ -343,6 +352,11 @@ impl World {
 }
 
 impl Simulated {
+    /// Whether it has a link to anybody.
+    pub fn linked(&self) -> bool {
+        self.known.values().any(|linked| *linked)
+    }
+
     /// UID of its pod.
     pub fn uid(&self) -> String {
         format!("uid-{}-{}-{}", self.shard, self.ordinal, self.pod)

@@ -1,5 +1,6 @@
 //! Tables of named cases, and worlds that must come to rest as declared.
 
+mod by_hand;
 mod convergence;
 mod table;
 

@@ -225,6 +225,12 @@ pub fn complete(says: &ClusterFacts) -> bool {
     usize::try_from(says.differences).is_ok_and(|all| all <= says.differs.len())
 }
 
+/// Slots that a server has open, whichever way.
+pub fn open(node: &Node<'_>) -> Vec<SlotRange> {
+    let marks = node.says.into_iter().flat_map(|says| says.importing.iter().chain(&says.migrating));
+    slots::normal(&marks.flat_map(|o| o.slots.iter().copied()).collect::<Vec<_>>())
+}
+
 fn own_belief(says: &ClusterFacts) -> Option<&Belief> {
     says.differs.iter().find(|b| b.id == says.id)
 }

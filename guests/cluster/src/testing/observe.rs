@@ -146,7 +146,7 @@ impl World {
         ClusterFacts {
             id: server.id.clone(),
             state_ok: full,
-            epoch: server.epoch,
+            epoch: if server.linked() { self.servers.iter().map(|s| s.epoch).max().unwrap_or(0) } else { server.epoch },
             config_epoch: server.epoch,
             importing: Vec::new(),
             migrating: Vec::new(),
@@ -159,7 +159,7 @@ impl World {
     fn belief(&self, server: &Simulated, peer: &Peer) -> Option<Belief> {
         let (known, linked) = match server.known.get(&peer.id) {
             Some(linked) => (true, *linked),
-            None if self.others.contains_key(&peer.id) => (true, !peer.failed),
+            None if self.others.contains_key(&peer.id) && !self.unaware.contains(&server.id) => (true, !peer.failed),
             None => (false, false),
         };
         (!known || (!linked && !peer.failed)).then(|| Belief {

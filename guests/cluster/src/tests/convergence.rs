@@ -5,7 +5,7 @@ use vko_sdk::planning::{Condition, Operation, Plan, Truth};
 use vko_sdk::{lookup, slots};
 
 use super::plan;
-use crate::testing::{State, World};
+use crate::testing::{State, World, half_made, wounded};
 
 /// Rounds of look, steps and time. A cluster of three shards needs about ten from nothing.
 const ROUNDS_MAX: usize = 60;
@@ -88,50 +88,6 @@ fn check(world: &World, plan: &Plan, what: &str) {
     assert!(takeovers <= 1 || world.majority(), "{what}: {takeovers} take over without votes at once");
 }
 
-/// Small, and the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n.max(1)
-    }
-}
-
-/// A cluster whose creation stopped anywhere: some introduced, some slots given, some replicas told.
-fn half_made(seed: u64) -> World {
-    let dice = &mut Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    (0..4).for_each(|_| _ = dice.below(2));
-    let (shards, members) = (3 + dice.below(3) as u32, 1 + dice.below(3) as u32);
-    let mut world = World::new(shards, members);
-    let count = world.servers.len() as u64;
-    for _ in 0..dice.below(count * 2) {
-        let (a, b) = (dice.below(count) as usize, dice.below(count) as usize);
-        let (from, to) = (world.servers[a].id.clone(), world.servers[b].id.clone());
-        if a != b {
-            world.servers[a].known.insert(to, dice.below(4) > 0);
-            if dice.below(3) > 0 {
-                world.servers[b].known.insert(from, true);
-            }
-        }
-    }
-    for shard in 0..shards {
-        let ordinal = dice.below(u64::from(members)) as u32;
-        if dice.below(2) == 0 {
-            let epoch = dice.below(5);
-            let owner = world.at(shard, ordinal);
-            (owner.slots, owner.epoch) = (slots::share(shard, shards), epoch);
-            world.formed = Some(true);
-        }
-    }
-    if dice.below(2) == 0 {
-        world.pass();
-    }
-    world
-}
-
 #[test]
 fn every_half_made_cluster_is_completed() {
     for seed in 1..=400 {
@@ -142,20 +98,7 @@ fn every_half_made_cluster_is_completed() {
 #[test]
 fn every_cluster_that_lost_something_with_a_copy_left_is_whole_again() {
     for seed in 1..=300_u64 {
-        let dice = &mut Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-        (0..4).for_each(|_| _ = dice.below(2));
-        let (shards, members) = (3 + dice.below(3) as u32, 2 + dice.below(2) as u32);
-        let mut world = World::healthy(shards, members);
-        for shard in 0..shards {
-            let ordinal = dice.below(u64::from(members)) as u32;
-            match dice.below(5) {
-                0 => world.replace(shard, ordinal, false),
-                1 => world.replace(shard, ordinal, true),
-                2 => world.at(shard, ordinal).state = State::Ended,
-                3 => world.at(shard, 0).state = State::Held,
-                _ => {}
-            }
-        }
+        let mut world = wounded(seed);
         // A server that is held starts when somebody has taken over.
         let mut rounds = 0;
         while rounds < ROUNDS_MAX && world.servers.iter().any(|s| s.state == State::Held && s.replica_of.is_empty()) {

@@ -1,8 +1,10 @@
 //! Evidence: what the rules ask of an observation. Computed here and not taken from any policy.
 
+use std::collections::BTreeMap;
+
 use vko_wit::observation::{
-    ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Pod, Reach, Role, Server, ServerFacts,
-    Upstream,
+    ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Peer, Pod, Reach, Role, Server,
+    ServerFacts, Upstream,
 };
 use vko_wit::planning::{Operation, Step, Takeover, Track};
 
@@ -47,6 +49,7 @@ pub struct View<'a> {
     pub observed: &'a Observed,
     /// What the guard knows beside it.
     pub circumstances: Circumstances,
+    index: Index<'a>,
     /// Pods that admitted steps disturb: those of running tracks, and of this plan so far.
     disturbed: Vec<String>,
     /// Pods that admitted steps make primaries.
@@ -62,6 +65,42 @@ pub struct View<'a> {
     sentinels_of_track: Vec<String>,
 }
 
+/// Who is who, by identity: an observation may list hundreds of servers, and rules ask for one again and again.
+struct Index<'a> {
+    pods: BTreeMap<&'a str, &'a Pod>,
+    servers: BTreeMap<&'a str, &'a Server>,
+    peers: BTreeMap<&'a str, &'a Peer>,
+    /// Node ids that the ledger knows, by the pod that had them.
+    recorded: BTreeMap<&'a str, &'a str>,
+    /// Pods by the node id of their server.
+    nodes: BTreeMap<&'a str, &'a Pod>,
+}
+
+impl<'a> Index<'a> {
+    fn new(observed: &'a Observed) -> Self {
+        let known = observed.ledger.members.iter().rev().filter(|member| !member.node_id.is_empty());
+        let mut index = Self {
+            pods: observed.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(),
+            servers: observed.servers.iter().map(|server| (server.pod.as_str(), server)).collect(),
+            peers: observed.agreed_view.iter().map(|peer| (peer.id.as_str(), peer)).collect(),
+            recorded: known.map(|member| (member.pod.as_str(), member.node_id.as_str())).collect(),
+            nodes: BTreeMap::new(),
+        };
+        for pod in observed.pods.iter().filter(|pod| is_data(&observed.instance, &pod.workload)) {
+            if let Some(node) = index.node_of(&pod.uid) {
+                index.nodes.entry(node).or_insert(pod);
+            }
+        }
+        index
+    }
+
+    fn node_of(&self, uid: &str) -> Option<&'a str> {
+        let facts = self.servers.get(uid).and_then(|server| server.facts.as_ref());
+        let said = facts.and_then(|facts| facts.cluster.first()).map(|cluster| cluster.id.as_str());
+        said.or_else(|| self.recorded.get(uid).copied())
+    }
+}
+
 impl<'a> View<'a> {
     /// Nothing admitted yet.
     pub fn new(observed: &'a Observed, circumstances: Circumstances) -> Self {
@@ -69,6 +108,7 @@ impl<'a> View<'a> {
         Self {
             observed,
             circumstances,
+            index: Index::new(observed),
             disturbed: none(),
             heirs: none(),
             heirs_of_track: none(),
@@ -159,7 +199,22 @@ impl<'a> View<'a> {
 
     /// A pod.
     pub fn pod(&self, uid: &str) -> Option<&'a Pod> {
-        self.observed.pods.iter().find(|pod| pod.uid == uid)
+        self.index.pods.get(uid).copied()
+    }
+
+    /// A node as most servers see it.
+    pub(super) fn peer(&self, node: &str) -> Option<&'a Peer> {
+        self.index.peers.get(node).copied()
+    }
+
+    /// The node id of a pod's server: what it last said itself, else what the ledger knows of this very pod.
+    pub(super) fn node_of(&self, uid: &str) -> Option<&'a str> {
+        self.index.node_of(uid)
+    }
+
+    /// The pod whose server has that node id.
+    pub(super) fn pod_of_node(&self, node: &str) -> Option<&'a Pod> {
+        self.index.nodes.get(node).copied()
     }
 
     /// A pod's name, or its UID.
@@ -168,7 +223,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn server(&self, uid: &str) -> Option<&'a Server> {
-        self.observed.servers.iter().find(|server| server.pod == uid)
+        self.index.servers.get(uid).copied()
     }
 
     /// Age (ms) of what a server last said; the largest there is if it said nothing.

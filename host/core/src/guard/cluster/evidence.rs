@@ -13,26 +13,6 @@ impl<'a> View<'a> {
         self.answers(uid)?.cluster.first()
     }
 
-    /// A node as most servers see it.
-    pub(super) fn peer(&self, node: &str) -> Option<&'a Peer> {
-        self.observed.agreed_view.iter().find(|peer| peer.id == node)
-    }
-
-    /// The node id of a pod's server: what it last said itself, else what the ledger knows of this very pod.
-    pub(super) fn node_of(&self, uid: &str) -> Option<&'a str> {
-        let said = self.facts(uid).and_then(|facts| facts.cluster.first()).map(|cluster| cluster.id.as_str());
-        let known = || {
-            let member = self.observed.ledger.members.iter().find(|member| member.pod == uid && !member.node_id.is_empty());
-            member.map(|member| member.node_id.as_str())
-        };
-        said.or_else(known)
-    }
-
-    /// The pod whose server has that node id.
-    pub(super) fn pod_of_node(&self, node: &str) -> Option<&'a Pod> {
-        self.members().find(|pod| self.node_of(&pod.uid) == Some(node))
-    }
-
     /// A node for people: its pod's name, or its id.
     pub(super) fn node_name(&self, node: &str) -> String {
         self.pod_of_node(node).map_or_else(|| format!("the node {node}"), |pod| pod.name.clone())
@@ -81,6 +61,25 @@ impl<'a> View<'a> {
     fn own_belief(&self, uid: &str) -> Option<&'a Belief> {
         let cluster = self.facts(uid)?.cluster.first()?;
         cluster.differs.iter().find(|belief| belief.id == cluster.id)
+    }
+
+    /// Slots that a server claims by its own word, and where it gives none by what most believe.
+    pub(super) fn claims(&self, uid: &str) -> &'a [SlotRange] {
+        let agreed = || self.node_of(uid).and_then(|node| self.peer(node)).map_or(&[][..], |peer| &peer.slots);
+        self.own_belief(uid).map_or_else(agreed, |belief| &belief.slots)
+    }
+
+    /// Whether a server knows a node. `None`: it doesn't answer, or its differences were cut off.
+    pub(super) fn knows_node(&self, uid: &str, node: &str) -> Option<bool> {
+        let cluster = self.cluster(uid)?;
+        if cluster.id == node {
+            return Some(true);
+        }
+        if let Some(belief) = cluster.differs.iter().find(|belief| belief.id == node) {
+            return Some(belief.known);
+        }
+        let all = usize::try_from(cluster.differences).is_ok_and(|all| all <= cluster.differs.len());
+        all.then(|| self.peer(node).is_some_and(|peer| !peer.handshake))
     }
 
     /// Whether a server's view of itself is the one that most share.

@@ -15,6 +15,7 @@ pub(super) fn check_forget(node: &str, view: &View<'_>) -> Result<(), String> {
             return Err(format!("the node {node} owns slots"));
         }
         if let Upstream::Pod(uid) = &peer.pod
+            && view.pod(uid).is_some()
             && view.node_of(uid).is_none()
         {
             return Err(format!("it may be {}, which has not said its id yet", view.name(uid)));

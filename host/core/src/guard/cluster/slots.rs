@@ -1,7 +1,7 @@
 //! Rule 1: slots are given to nobody while another owner may hold, or bring back, what is in them.
 
 use vko_wit::common::SlotRange;
-use vko_wit::observation::{OpenSlots, Pod, Role};
+use vko_wit::observation::{ClusterFacts, OpenSlots, Pod, Role};
 use vko_wit::planning::{Settled, SlotAssignment, SlotSettlement, Step};
 
 use super::evidence::{covers, overlap};
@@ -30,7 +30,7 @@ pub(super) fn check_own(step: &Step, assignment: &SlotAssignment, view: &View<'_
     }
     check_claimed(&assignment.slots, &cluster.id, view)?;
     if view.consented(step, Consent::Slots, &pod.name) {
-        return check_owners_dead(&assignment.slots, &cluster.id, view);
+        return check_owners_dead(&assignment.slots, cluster, view);
     }
     if let Some(owner) = view.owners().find(|peer| peer.id != cluster.id && overlap(&peer.slots, &assignment.slots)) {
         return Err(format!("{} owns some of the slots", view.node_name(&owner.id)));
@@ -38,7 +38,8 @@ pub(super) fn check_own(step: &Step, assignment: &SlotAssignment, view: &View<'_
     check_lost_data(pod, view)
 }
 
-/// Whoever says of itself that it owns one of them, beside what most believe.
+/// Whoever says of itself that it owns one of them, beside what most believe: its own node is the first of its differences, so it isn't cut
+/// off.
 fn check_claimed(slots: &[SlotRange], own: &str, view: &View<'_>) -> Result<(), String> {
     for pod in view.members() {
         let Some(cluster) = view.cluster(&pod.uid) else { continue };
@@ -47,18 +48,17 @@ fn check_claimed(slots: &[SlotRange], own: &str, view: &View<'_>) -> Result<(), 
         if other.is_some() {
             return Err(format!("{} claims some of the slots", pod.name));
         }
-        // Cut: its belief of itself may be among those that aren't shown.
-        let shown = u32::try_from(cluster.differs.len()).unwrap_or(u32::MAX);
-        if cluster.id != own && cluster.differences > shown && view.answers(&pod.uid).is_some_and(|facts| facts.keys > 0) {
-            return Err(format!("{} holds data and its view differs too much to tell which slots it claims", pod.name));
-        }
     }
     Ok(())
 }
 
 /// A person gives the data up: still no second owner beside one that may serve.
-fn check_owners_dead(slots: &[SlotRange], own: &str, view: &View<'_>) -> Result<(), String> {
-    for owner in view.owners().filter(|peer| peer.id != own && overlap(&peer.slots, slots)) {
+fn check_owners_dead(slots: &[SlotRange], own: &ClusterFacts, view: &View<'_>) -> Result<(), String> {
+    for owner in view.owners().filter(|peer| peer.id != own.id && overlap(&peer.slots, slots)) {
+        // Raised above what it has heard of, its epoch would still be the lower one, and its claim would fall back to the dead.
+        if own.epoch < owner.config_epoch {
+            return Err(format!("it has not heard of the epoch of {} yet", view.node_name(&owner.id)));
+        }
         if !view.is_node_dead(&owner.id, None) {
             return Err(format!("{} owns some of the slots and is not proven dead", view.node_name(&owner.id)));
         }

@@ -26,6 +26,9 @@ fn who_may_meet() {
         ("the peer knows the stranger", |s| unknown_to(s.stranger(), &[0]), "drc-x-0-1 may know the node"),
         ("the stranger is dead", |s| dead(s.stranger()), "ok"),
         ("the stranger is a member's former self", |s| former(s.stranger()), "ok"),
+        ("the peer has keys in slots of its dead former self", forgetful, "drc-x-0-1 holds keys in slots that the node"),
+        ("the same without keys", |s| keyless(forgetful(s), 1), "ok"),
+        ("the same, of whom the other one never heard", |s| unknown_to(forgetful(s), &[0]), "ok"),
     ];
     for (case, change, expected) in table {
         expect(case, &after(Scene::cluster(), *change).ask(step(meet(0, 1))), expected);
@@ -125,6 +128,15 @@ fn dead(scene: &mut Scene) -> &mut Scene {
     let peer = scene.peer(77);
     (peer.failed, peer.linked_by) = (true, 0);
     scene
+}
+
+/// Member 1 came back without its nodes.conf: it claims the slots of its keys, which the others give to a node that is gone.
+fn forgetful(scene: &mut Scene) -> &mut Scene {
+    dead(scene.stranger()).peer(77).slots = slots(0);
+    scene.peer(0).slots.clear();
+    scene.facts(1).role = Role::Primary;
+    scene.cluster_of(1).differs.push(mk_belief(node_id(1), slots(0)));
+    unknown_to(scene, &[1])
 }
 
 fn former(scene: &mut Scene) -> &mut Scene {

@@ -1,5 +1,6 @@
 //! What each rule allows and refuses, as tables of named cases.
 
+mod cluster_policy;
 mod data;
 mod disrupt;
 mod membership;

@@ -64,6 +64,7 @@ fn a_person_may_give_the_data_up_but_not_make_two_owners() {
         ("the owner's pod is gone", |s| s.lose(0), "ok"),
         ("the owner is held back", |s| s.hold(0), "ok"),
         ("somebody else claims them", |s| claims(s.lose(0), 4), "claims some of the slots"),
+        ("it has not heard of the owner's epoch", |s| newborn(s.lose(0)), "has not heard of the epoch"),
     ];
     for (case, change, expected) in table {
         let mut scene = Scene::cluster();
@@ -131,6 +132,11 @@ fn whose_claim_may_win() {
 
 fn keys(scene: &mut Scene, number: u32) -> &mut Scene {
     scene.facts(number).keys = 5;
+    scene
+}
+
+fn newborn(scene: &mut Scene) -> &mut Scene {
+    scene.cluster_of(2).epoch = 0;
     scene
 }
 
