@@ -19,6 +19,7 @@ use vko_model::info::{AttachedReplica, Info, ReplicaState, Role};
 use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
 
 use crate::beliefs::{View, share};
+use crate::probe::Again;
 use crate::world::ServerError;
 
 /// What a server said.
@@ -109,6 +110,8 @@ pub struct ServerMemory {
 pub struct Memory {
     all: Mutex<All>,
     noted: Notify,
+    /// Has servers asked out of turn by those who keep this up to date.
+    pub again: Again,
 }
 
 #[derive(Debug, Default)]

@@ -9,8 +9,10 @@ use vko_wit::observation::{Outcome, OutcomeKind};
 use crate::guard::Refusal;
 use crate::observe::millis;
 
-/// How many outcomes are kept: a few rounds of an instance's steps.
-const KEPT: usize = 64;
+/// How many outcomes are kept: the steps of two looks at the largest cluster.
+const KEPT: usize = 512;
+/// How many of one operation on one subject: enough to double a wait up to its longest.
+const KEPT_ALIKE: usize = 8;
 /// Older ones say nothing about now; the longest back-off of a policy is far below.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
@@ -22,6 +24,11 @@ impl Outcomes {
     /// Notes an outcome.
     pub fn note(&self, now: Duration, operation: &str, subject: &str, kind: OutcomeKind) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = |(_, o, s, _): &(Duration, String, String, OutcomeKind)| o == operation && s == subject;
+        // One that fails again and again must not push out what became of all others.
+        if let Some((oldest, _)) = all.iter().enumerate().filter(|(_, outcome)| alike(outcome)).nth(KEPT_ALIKE - 1) {
+            all.remove(oldest);
+        }
         all.push_front((now, operation.into(), subject.into(), kind));
         all.truncate(KEPT);
     }
@@ -56,12 +63,23 @@ mod tests {
     #[test]
     fn newest_first_bounded_and_forgotten() {
         let outcomes = Outcomes::default();
-        for n in 0..100_u64 {
-            outcomes.note(Duration::from_secs(n), "follow", &n.to_string(), OutcomeKind::Done);
+        for n in 0..1_000_u64 {
+            outcomes.note(Duration::from_millis(n), "follow", &n.to_string(), OutcomeKind::Done);
         }
-        let recent = outcomes.recent(Duration::from_secs(100));
-        assert_eq!((recent.len(), recent[0].subject.as_str(), recent[0].age), (KEPT, "99", 1000));
+        let recent = outcomes.recent(Duration::from_secs(1));
+        assert_eq!((recent.len(), recent[0].subject.as_str(), recent[0].age), (KEPT, "999", 1));
         assert!(outcomes.recent(Duration::from_secs(2000)).is_empty());
+    }
+
+    #[test]
+    fn one_that_fails_for_ever_does_not_push_out_the_others() {
+        let outcomes = Outcomes::default();
+        outcomes.note(Duration::ZERO, "meet", "a", OutcomeKind::Done);
+        for n in 1..=1_000 {
+            outcomes.note(Duration::from_millis(n), "forget", "b", OutcomeKind::Failed("why".into()));
+        }
+        let recent = outcomes.recent(Duration::from_secs(1));
+        assert_eq!((recent.len(), recent[0].age, recent[KEPT_ALIKE].subject.as_str()), (KEPT_ALIKE + 1, 0, "a"));
     }
 
     #[test]

@@ -7,12 +7,14 @@
 //! 4. A word of any Sentinel makes all servers and Sentinels be asked at once, whatever the interval.
 //! 5. Whatever the interval, nothing is decided on the answer to a question of long ago ([`Probes::refresh`]).
 //! 6. Of Sentinels that others share, only what concerns the instance is news.
+//! 7. After each step the servers that it changed are asked wholly, before the next look ([`Again`]).
 //!
 //! # Flow
 //! 1. The instance hands in its servers (`follow`); tasks start for new ones and end for those that are gone.
 //! 2. Each task asks, notes the outcome in the memory, wakes the loop if it changed, and waits for the interval or a poke.
 //! 3. Beside a Sentinel's, one more listens to what it publishes, and pokes.
 
+mod again;
 mod ask;
 
 use std::collections::BTreeMap;
@@ -23,6 +25,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use vko_model::info::Info;
 
+pub use self::again::Again;
+use self::again::Turn;
 use self::ask::Prober;
 pub(crate) use self::ask::whole_sentinel;
 use crate::command::{Command, Reply, SentinelEvent};
@@ -142,6 +146,7 @@ impl<W: World> Probes<W> {
             wake: self.wake.clone(),
             pace: self.pace.subscribe(),
             poked: self.poked.subscribe(),
+            turn: self.memory.again.register(&subject.target.pod),
             prober,
         };
         let mut handles = vec![tokio::spawn(probe.run())];
@@ -162,6 +167,7 @@ struct Probe<W> {
     wake: Arc<Notify>,
     pace: watch::Receiver<Duration>,
     poked: watch::Receiver<u64>,
+    turn: Turn,
     prober: Prober<W>,
 }
 
@@ -173,12 +179,15 @@ impl<W: World> Probe<W> {
             self.poked.borrow_and_update();
             let interval = *self.pace.borrow_and_update();
             let asked = self.prober.world.monotonic();
-            let outcome = self.prober.ask(told || interval <= ALERT).await;
+            let (wish, wished) = self.turn.wish();
+            let outcome = self.prober.ask(told || interval <= ALERT, wished).await;
             let world = &self.prober.world;
             if self.memory.note(&self.prober.subject.target.pod, asked, world.monotonic(), outcome) {
                 self.wake.notify_one();
             }
+            self.turn.meet(wish);
             told = tokio::select! {
+                () = self.turn.wished() => true,
                 () = world.sleep(interval) => false,
                 changed = self.poked.changed() => if changed.is_err() { return } else { true },
                 changed = self.pace.changed() => if changed.is_err() { return } else { false },

@@ -3,19 +3,24 @@
 //! # Guarantees
 //! 1. A track whose subject is running already is ignored.
 //! 2. A running track that a newer plan lacks stops at its next step boundary.
-//! 3. One track's end, good or bad, touches no other; it wakes the loop.
+//! 3. Before a step counts as ended, the servers that it changed have been asked anew.
+//! 4. One track's end, good or bad, touches no other; it wakes the loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use vko_wit::observation::{Observed, OutcomeKind};
-use vko_wit::planning::Track;
+use vko_wit::planning::{Operation, Track};
 
 use super::{ExecuteError, names, step};
 use crate::site::Site;
 use crate::world::World;
+
+/// A server that gives no answer for so long holds up its track no longer.
+const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a finished step left to be told.
 pub type Told = Arc<dyn Fn(StepReport) + Send + Sync>;
@@ -87,6 +92,13 @@ async fn run<W: World>(site: Arc<Site<W>>, observed: Arc<Observed>, track: Track
         }
         let operation = names::operation(&wanted.operation);
         let result = step::run(&*site, &observed, wanted).await;
+        // Else the next look starts from what was before, and asks for the same once more.
+        let servers = touched(&site, &wanted.operation);
+        tokio::select! {
+            biased;
+            () = site.memory.again.ask(&servers) => {}
+            () = site.world.sleep(ASKED_WITHIN) => {}
+        }
         site.outcomes.note(site.world.monotonic(), operation, &track.subject, outcome(&result));
         let failed = result.is_err();
         told(StepReport { subject: track.subject.clone(), operation, reason: wanted.reason.clone(), result });
@@ -95,6 +107,37 @@ async fn run<W: World>(site: Arc<Site<W>>, observed: Arc<Observed>, track: Track
         }
     }
     site.wake.notify_one();
+}
+
+/// The servers and Sentinels that an operation changes, by the key of their target.
+fn touched<W: World>(site: &Site<W>, operation: &Operation) -> Vec<String> {
+    match operation {
+        Operation::Follow(order) => vec![order.pod.clone(), order.primary.clone()],
+        Operation::HandOver(order) => vec![order.primary.clone(), order.replica.clone()],
+        Operation::Meet(pair) => vec![pair.pod.clone(), pair.peer.clone()],
+        Operation::Detach(pod)
+        | Operation::Promote(pod)
+        | Operation::DropClients(pod)
+        | Operation::Save(pod)
+        | Operation::BumpEpoch(pod)
+        | Operation::ResetEmpty(pod) => vec![pod.clone()],
+        Operation::Fence(setting) => vec![setting.pod.clone()],
+        Operation::Replicate(order) => vec![order.pod.clone()],
+        Operation::OwnSlots(order) => vec![order.pod.clone()],
+        Operation::TakeOver(order) => vec![order.replica.clone()],
+        Operation::SettleSlots(order) => vec![order.pod.clone()],
+        Operation::Forget(_) => site.all_targets().into_iter().map(|(pod, ..)| pod).collect(),
+        Operation::Monitor(order) => sentinel(site, &order.sentinel),
+        Operation::SetMonitor(order) => sentinel(site, &order.sentinel),
+        Operation::Unmonitor(name) | Operation::SentinelFailover(name) | Operation::ResetMonitor(name) => {
+            sentinel(site, &name.sentinel)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn sentinel<W: World>(site: &Site<W>, id: &str) -> Vec<String> {
+    site.sentinel_target(id).map(|(_, target)| target.pod).into_iter().collect()
 }
 
 fn outcome(result: &Result<(), ExecuteError>) -> OutcomeKind {

@@ -10,6 +10,7 @@ use super::look::LookError;
 use super::{Instance, LOOK_ANYWAY};
 use crate::governor::Decision;
 use crate::ledger::Member;
+use crate::observe::millis;
 use crate::probe;
 use crate::report::HostFacts;
 use crate::site::Site;
@@ -19,6 +20,11 @@ use crate::world::World;
 const MOUNTS: Duration = Duration::from_secs(2);
 /// While something of the host's own doesn't work, that it would now is no event either.
 const PROBLEM: Duration = Duration::from_secs(10);
+
+/// A plan that isn't looked at again within this time waits for a person: nothing is in motion.
+const PATIENT: Duration = Duration::from_secs(10);
+/// How long a server that fell silent, or began, is watched closely whatever the plan waits for.
+const WATCHED: Duration = Duration::from_secs(60);
 
 impl<W: World> Instance<W> {
     /// Once everything is as declared: who the members are, and which version they all run.
@@ -60,9 +66,10 @@ impl<W: World> Instance<W> {
         let at_rest =
             self.tracks.running().is_empty() && decision.guarded.tracks.is_empty() && !unsettled && host.problem.is_none();
         let ready = decision.plan.as_ref().is_some_and(|plan| plan.status.phase == Phase::Ready);
-        let quiet = all_answer(observed) && at_rest && ready;
-        self.probes.set_pace(if quiet { self.shared.settings.probe_interval } else { probe::ALERT });
         let asked = decision.plan.as_ref().map_or(0, |plan| plan.look_again);
+        let waits = asked >= millis(PATIENT) && settled(observed);
+        let quiet = at_rest && (all_answer(observed) && ready || waits);
+        self.probes.set_pace(if quiet { self.shared.settings.probe_interval } else { probe::ALERT });
         let mut again = if asked == 0 { LOOK_ANYWAY } else { Duration::from_millis(asked) };
         if unsettled {
             again = again.min(MOUNTS);
@@ -79,6 +86,17 @@ fn all_answer(observed: &Observed) -> bool {
     observed.pods.len() <= observed.servers.len() + observed.sentinels.len()
         && observed.servers.iter().all(|server| server.reach == Reach::Answered)
         && observed.sentinels.iter().all(|sentinel| sentinel.reach == Reach::Answered)
+}
+
+/// Whether no server has fallen silent or begun lately.
+fn settled(observed: &Observed) -> bool {
+    let watched = millis(WATCHED);
+    observed.servers.iter().all(|server| match &server.reach {
+        Reach::Answered => server.facts.as_ref().is_some_and(|facts| facts.uptime >= watched),
+        Reach::Silent(lasting) => *lasting >= watched,
+        Reach::Refused(failure) => failure.lasting >= watched,
+        Reach::Loading(_) => false,
+    })
 }
 
 /// The version that all data servers have; where there are none, nothing says.

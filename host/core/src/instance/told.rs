@@ -82,7 +82,7 @@ impl<W: World> Instance<W> {
     /// Keeps a decision that differs from the one before.
     pub(super) fn journal_decision(&mut self, observed: &vko_wit::observation::Observed, decision: &Decision) {
         let plan = serde_json::to_value(&decision.plan).unwrap_or(Value::Null);
-        let text = plan.to_string();
+        let text = substance(&plan);
         if text == self.last_plan {
             return;
         }
@@ -118,6 +118,15 @@ impl<W: World> Instance<W> {
             self.shared.world.event(regarding, EventNote { reason, note, warning: status != "True" }).await;
         }
     }
+}
+
+/// A plan as it is compared with the one before: when to look again counts down while something waits, and says nothing new.
+fn substance(plan: &Value) -> String {
+    let mut plan = plan.clone();
+    if let Some(again) = plan.get_mut("look_again") {
+        *again = Value::Null;
+    }
+    plan.to_string()
 }
 
 /// What a plan says is lost. An event and no condition: it happened, and nothing makes it unhappen.

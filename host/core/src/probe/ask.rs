@@ -44,11 +44,14 @@ impl<W: World> Prober<W> {
         Self { world, subject, cut_sessions, cluster: None, sentinel: None }
     }
 
-    /// Asks once. `alert`: something is wrong, or somebody says that something has changed.
-    pub(super) async fn ask(&mut self, alert: bool) -> Result<Answer, ServerError> {
+    /// Asks once. `alert`: something is wrong, or somebody says that something has changed. `whole`: all of it, however lately it was asked.
+    pub(super) async fn ask(&mut self, alert: bool, whole: bool) -> Result<Answer, ServerError> {
         if self.cut_sessions {
             self.call(Command::KillUser(self.subject.target.credential.user.clone())).await?;
             self.cut_sessions = false;
+        }
+        if whole {
+            (self.cluster, self.sentinel) = (None, None);
         }
         match self.subject.asked.clone() {
             Asked::Data => light_probe(&*self.world, &self.subject.target).await.map(Answer::from),
