@@ -75,7 +75,7 @@ pub fn create<'a>(
 }
 
 fn by_consent(shard: &Shard<'_>, node: &Node<'_>, view: &View<'_>, block: Block, steps: &mut Steps) -> Option<Block> {
-    let token = consent::token(Kind::SlotsDataLoss, &node.member.name, &[node.uid(), "keys without slots"]);
+    let token = consent::token(view.observed, Kind::SlotsDataLoss, &node.member.name, &[node.uid(), "keys without slots"]);
     if !consent::given(view.observed, &token) {
         return Some(block.or_consent(token));
     }

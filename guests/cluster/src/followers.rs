@@ -85,7 +85,7 @@ fn change<'a>(
         return None;
     }
     let run = primary.member.facts_now().map_or("", |f| &f.run_id);
-    let token = consent::token(Kind::DiscardWrites, &node.member.name, &[node.uid(), &facts.run_id, run]);
+    let token = consent::token(view.observed, Kind::DiscardWrites, &node.member.name, &[node.uid(), &facts.run_id, run]);
     if consent::given(view.observed, &token) {
         let reason = format!("a person consents to discard what {} holds; {reason}", node.member.name);
         steps.add(node, replicate(node, primary, owner, reason).consented(token));

@@ -43,7 +43,7 @@ pub fn complete<'a>(
         steps.add(primary, own(primary, &orphans, reason));
         return None;
     }
-    let token = consent::token(Kind::SlotsDataLoss, name, &[primary.uid(), &owner.id, &text]);
+    let token = consent::token(view.observed, Kind::SlotsDataLoss, name, &[primary.uid(), &owner.id, &text]);
     if consent::given(view.observed, &token) {
         steps.add(primary, own(primary, &orphans, format!("a person consents: {reason}")).consented(token));
         return None;

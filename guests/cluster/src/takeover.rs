@@ -221,7 +221,7 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
         return Decision::wait(block);
     }
     let kind = if follows { Kind::PromoteDataLoss } else { Kind::SlotsDataLoss };
-    let token = consent::token(kind, &heir.member.name, &[heir.uid(), &owner.id]);
+    let token = consent::token(view.observed, kind, &heir.member.name, &[heir.uid(), &owner.id]);
     if !consent::given(view.observed, &token) {
         return Decision::wait(block.or_consent(token));
     }
@@ -260,7 +260,7 @@ pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken
     let free = able.iter().filter(|n| matches!(n.member.standing, Standing::Primary(_)) && view.claims(n).is_empty());
     let heir = free.max_by_key(|n| (n.keys(), u32::MAX - n.member.ordinal)).filter(|_| !slots.is_empty());
     let Some(heir) = heir else { return vec![block] };
-    let token = consent::token(Kind::SlotsDataLoss, &heir.member.name, &[heir.uid(), "unowned"]);
+    let token = consent::token(view.observed, Kind::SlotsDataLoss, &heir.member.name, &[heir.uid(), "unowned"]);
     if !consent::given(view.observed, &token) {
         return vec![block.or_consent(token)];
     }

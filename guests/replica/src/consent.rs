@@ -24,8 +24,17 @@ impl Kind {
     }
 }
 
-/// The token: kind, target, and a hash of the situation. Parts must not change while the situation stays (no ages, no offsets that grow).
-pub fn token(kind: Kind, target: &str, situation: &[&str]) -> String {
+/// The token that is asked for now. A consent is used up before the act, which may fail all the same; then another token is asked for,
+/// since the first one, which stays in people's manifests, must not count again.
+pub fn token(observed: &Observed, kind: Kind, target: &str, situation: &[&str]) -> String {
+    let first = name(kind, target, situation);
+    let used = |token: &str| observed.extensions.iter().any(|p| p.key == "consent-used" && p.value == token);
+    let mut tokens = std::iter::once(first.clone()).chain((2_u32..).map(|time| format!("{first}-{time}")));
+    tokens.find(|token| !used(token)).unwrap_or(first)
+}
+
+/// Kind, target, and a hash of the situation. Parts must not change while the situation stays (no ages, no offsets that grow).
+fn name(kind: Kind, target: &str, situation: &[&str]) -> String {
     // FNV-1a: short, stable on every machine. It guards against a token of yesterday, not against an adversary.
     let mut hash: u32 = 0x811c_9dc5;
     for part in situation {
@@ -47,18 +56,29 @@ mod tests {
 
     #[test]
     fn a_token_fits_one_situation() {
-        let here = token(Kind::PromoteDataLoss, "rfr-x-1", &["formed", "uid-0"]);
+        let here = name(Kind::PromoteDataLoss, "rfr-x-1", &["formed", "uid-0"]);
         assert!(here.starts_with("promote-data-loss:rfr-x-1:"));
-        assert_eq!(here, token(Kind::PromoteDataLoss, "rfr-x-1", &["formed", "uid-0"]), "the same situation, the same token");
+        assert_eq!(here, name(Kind::PromoteDataLoss, "rfr-x-1", &["formed", "uid-0"]), "the same situation, the same token");
         let others = [
-            token(Kind::PromoteDataLoss, "rfr-x-1", &["formed", "uid-9"]),
-            token(Kind::PromoteDataLoss, "rfr-x-1", &["formeduid-", "0"]),
-            token(Kind::PromoteDataLoss, "rfr-x-2", &["formed", "uid-0"]),
-            token(Kind::DiscardWrites, "rfr-x-1", &["formed", "uid-0"]),
+            name(Kind::PromoteDataLoss, "rfr-x-1", &["formed", "uid-9"]),
+            name(Kind::PromoteDataLoss, "rfr-x-1", &["formeduid-", "0"]),
+            name(Kind::PromoteDataLoss, "rfr-x-2", &["formed", "uid-0"]),
+            name(Kind::DiscardWrites, "rfr-x-1", &["formed", "uid-0"]),
         ];
         for other in others {
             assert_ne!(here, other);
         }
+    }
+
+    #[test]
+    fn after_a_consent_that_brought_nothing_another_one_is_asked_for() {
+        let mut observed = crate::testing::Scene::new("x", 1).observed;
+        let asked = |observed: &Observed| token(observed, Kind::DiscardWrites, "rfr-x-1", &["s"]);
+        let first = asked(&observed);
+        observed.extensions.push(vko_sdk::plan::pair("consent-used", first.clone()));
+        assert_eq!(asked(&observed), format!("{first}-2"));
+        observed.extensions.push(vko_sdk::plan::pair("consent-used", format!("{first}-2")));
+        assert_eq!(asked(&observed), format!("{first}-3"));
     }
 
     #[test]

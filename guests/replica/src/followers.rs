@@ -74,7 +74,12 @@ fn demote(view: &View<'_>, primary: &Member<'_>, member: &Member<'_>) -> Decisio
 
 fn by_consent(view: &View<'_>, primary: &Member<'_>, member: &Member<'_>, message: String, winner: &ServerFacts) -> Decision {
     let run = member.facts_now().map_or("", |f| &f.run_id);
-    let token = consent::token(Kind::DiscardWrites, &member.name, &[member.uid().unwrap_or_default(), run, &winner.run_id]);
+    let token = consent::token(
+        view.observed,
+        Kind::DiscardWrites,
+        &member.name,
+        &[member.uid().unwrap_or_default(), run, &winner.run_id],
+    );
     if consent::given(view.observed, &token) {
         let reason = format!("a person consents to discard what {} alone holds", member.name);
         let was_primary = matches!(member.standing, Standing::Primary(_));

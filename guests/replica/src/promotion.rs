@@ -188,7 +188,7 @@ pub fn loss_token(view: &View<'_>, member: &Member<'_>, awaited: &[&Member<'_>])
         situation.push(&m.name);
         situation.push(m.claim.map_or(m.uid().unwrap_or_default(), |c| &c.uid));
     }
-    consent::token(Kind::PromoteDataLoss, &member.name, &situation)
+    consent::token(view.observed, Kind::PromoteDataLoss, &member.name, &situation)
 }
 
 /// What must happen before that member may be promoted: nothing, if nobody else may acknowledge writes.

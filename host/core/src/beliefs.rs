@@ -4,9 +4,11 @@
 //! 410,000 lines; taken apart it is one list of 640 beliefs and 640 short lists of exceptions.
 //!
 //! # Guarantees
-//! 1. Equal common parts are one value in memory ([`share`]).
+//! 1. Equal common parts are one value in memory ([`share`]), and so are equal beliefs of different common parts ([`Pool`]): where every server
+//!    has its own view, they differ in few lines.
 //! 2. Nothing in it moves on its own: two answers of a quiet server are equal.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use vko_model::cluster::{ClusterNodes, Node, OpenSlot};
 use vko_model::slots::SlotSet;
 
 /// What servers believe of a node, who has a link to it aside.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Belief {
     /// Its id.
     pub id: String,
@@ -36,11 +38,32 @@ pub struct Belief {
 pub struct Beliefs {
     hash: u64,
     /// By id.
-    pub nodes: Vec<Belief>,
+    pub nodes: Vec<Arc<Belief>>,
+}
+
+/// Beliefs that servers have, each once.
+#[derive(Debug, Default)]
+pub struct Pool(HashSet<Arc<Belief>>);
+
+impl Pool {
+    /// Replaces what is in a view by what is there already. A view that is shared with others went through here before.
+    pub fn intern(&mut self, view: &mut View) {
+        let Some(beliefs) = Arc::get_mut(&mut view.beliefs) else { return };
+        for belief in &mut beliefs.nodes {
+            match self.0.get(belief) {
+                Some(known) => *belief = known.clone(),
+                None => _ = self.0.insert(belief.clone()),
+            }
+        }
+        // What nobody believes any more goes once it is much.
+        if self.0.len() > 4 * beliefs.nodes.len() + 256 {
+            self.0.retain(|belief| Arc::strong_count(belief) > 1);
+        }
+    }
 }
 
 impl Beliefs {
-    fn new(nodes: Vec<Belief>) -> Self {
+    fn new(nodes: Vec<Arc<Belief>>) -> Self {
         let mut hasher = DefaultHasher::new();
         nodes.hash(&mut hasher);
         Self { hash: hasher.finish(), nodes }
@@ -48,7 +71,7 @@ impl Beliefs {
 
     /// What is believed of a node; nothing if it isn't known.
     pub fn get(&self, id: &str) -> Option<&Belief> {
-        self.nodes.binary_search_by(|belief| belief.id.as_str().cmp(id)).ok().map(|index| &self.nodes[index])
+        self.nodes.binary_search_by(|belief| belief.id.as_str().cmp(id)).ok().map(|index| &*self.nodes[index])
     }
 }
 
@@ -78,7 +101,7 @@ impl View {
             open: me.open.clone(),
             unlinked: ids(|node| !node.myself && (!node.linked || node.suspected || node.failed)),
             suspects: ids(|node| node.suspected),
-            beliefs: Arc::new(Beliefs::new(answer.nodes.iter().map(belief).collect())),
+            beliefs: Arc::new(Beliefs::new(answer.nodes.iter().map(|node| Arc::new(belief(node))).collect())),
         };
         let places = answer.nodes.iter().filter_map(|node| Some((node.id.clone(), node.address()?))).collect();
         Some((view, places))
@@ -139,6 +162,20 @@ mod tests {
         changed = changed.replacen("connected 0-5460", "connected 0-5459", 1);
         let third = View::new(&ClusterNodes::parse(&changed).unwrap()).unwrap().0;
         assert!(!Arc::ptr_eq(&share(third, [&one].into_iter()).beliefs, &one.beliefs), "another set of slots");
+    }
+
+    #[test]
+    fn views_that_differ_in_a_line_share_the_others() {
+        let mut pool = Pool::default();
+        let (mut one, mut other) = (view(0), view(3));
+        let changed = nodes_text(3, 2, 4).replacen("connected 0-5460", "connected 0-5459", 1);
+        let mut third = View::new(&ClusterNodes::parse(&changed).unwrap()).unwrap().0;
+        [&mut one, &mut other, &mut third].into_iter().for_each(|view| pool.intern(view));
+        let alike = |a: &View, b: &View| {
+            let pairs = a.beliefs.nodes.iter().zip(&b.beliefs.nodes);
+            pairs.filter(|(a, b)| Arc::ptr_eq(a, b)).count()
+        };
+        assert_eq!((alike(&one, &other), alike(&one, &third), pool.0.len()), (6, 5, 7));
     }
 
     #[test]

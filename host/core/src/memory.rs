@@ -18,7 +18,7 @@ use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::{AttachedReplica, Info, ReplicaState, Role};
 use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
 
-use crate::beliefs::{View, share};
+use crate::beliefs::{Pool, View, share};
 use crate::probe::Again;
 use crate::world::ServerError;
 
@@ -119,6 +119,7 @@ struct All {
     servers: BTreeMap<String, ServerMemory>,
     /// Where nodes of the cluster were last seen, by id.
     places: BTreeMap<String, Address>,
+    beliefs: Pool,
 }
 
 impl Memory {
@@ -193,7 +194,10 @@ impl All {
             Answer::Cluster(info, cluster, slots_digest, nodes) => {
                 let view = nodes.as_ref().and_then(View::new).map(|(view, places)| {
                     self.places.extend(places);
-                    share(view, self.servers.values().filter_map(|server| server.cluster.as_ref()?.view.as_ref()))
+                    let views = self.servers.values().filter_map(|server| server.cluster.as_ref()?.view.as_ref());
+                    let mut view = share(view, views);
+                    self.beliefs.intern(&mut view);
+                    view
                 });
                 if let Some(view) = &view {
                     self.drop_places(view.beliefs.nodes.len());
@@ -208,7 +212,7 @@ impl All {
         if self.places.len() <= 2 * nodes + 64 {
             return;
         }
-        let Self { servers, places } = self;
+        let Self { servers, places, .. } = self;
         let mut views: Vec<_> = servers.values().filter_map(|s| Some(&s.cluster.as_ref()?.view.as_ref()?.beliefs)).collect();
         views.sort_by_key(|beliefs| std::sync::Arc::as_ptr(beliefs));
         views.dedup_by_key(|beliefs| std::sync::Arc::as_ptr(beliefs));

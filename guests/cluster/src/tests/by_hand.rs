@@ -158,3 +158,19 @@ fn a_consent_to_give_slots_waits_until_the_heir_has_heard_of_the_epochs() {
     world.pass();
     assert_eq!(describe(&plan(&world)), "wait drc-x-0 or slots-data-loss drc-x-0-0");
 }
+
+#[test]
+fn a_consent_that_was_used_up_in_vain_is_asked_for_anew() {
+    let mut world = World::healthy(3, 2);
+    (0..2).for_each(|ordinal| world.replace(0, ordinal, false));
+    let meets = plan(&world).tracks;
+    meets.iter().flat_map(|t| &t.steps).for_each(|s| assert!(world.apply(s)));
+    world.pass();
+    let first = plan(&world).blocked[0].token.clone();
+    let mut observed = world.observe();
+    observed.extensions.push(vko_sdk::plan::pair("consent-used", first.clone()));
+    let asked = crate::decide(&observed).unwrap().blocked[0].token.clone();
+    assert!(asked.starts_with(&first) && asked != first, "{asked}");
+    observed.instance.consents = vec![asked];
+    assert!(describe(&crate::decide(&observed).unwrap()).contains("own 0-0-2 0-5461 by consent"));
+}

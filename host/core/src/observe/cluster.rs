@@ -12,7 +12,7 @@
 //! 3. A link or a suspicion is agreed on if more than half of those that know the node have it.
 //! 4. Each group, and then each server, against that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use vko_model::cluster::{Direction, OpenSlot};
@@ -21,7 +21,7 @@ use vko_wit::common::SlotRange;
 use vko_wit::observation::{Belief as ObservedBelief, ClusterFacts, OpenSlots, Peer, Pod, Upstream};
 
 use super::Inputs;
-use super::servers::upstream;
+use super::servers::Places;
 use crate::beliefs::{Belief, Beliefs, View};
 use crate::memory::{ClusterMemory, ServerMemory};
 
@@ -47,8 +47,16 @@ impl Agreed<'_> {
     }
 }
 
-/// The agreed view, by id.
-pub(super) struct Agreement<'a>(BTreeMap<&'a str, Agreed<'a>>);
+/// The agreed view.
+pub(super) struct Agreement<'a> {
+    /// By id.
+    nodes: BTreeMap<&'a str, Agreed<'a>>,
+    /// Nodes that most have no link to, and that most suspect, sorted.
+    unlinked: Vec<&'a str>,
+    suspects: Vec<&'a str>,
+    /// Nodes of which a common part says something else, links aside, sorted.
+    otherwise: BTreeMap<*const Beliefs, Vec<&'a str>>,
+}
 
 /// The views of the servers that answer.
 fn views<'a>(inputs: &'a Inputs<'_>) -> impl Iterator<Item = &'a View> {
@@ -65,17 +73,8 @@ impl<'a> Agreement<'a> {
         for view in views(inputs) {
             groups.entry(Arc::as_ptr(&view.beliefs)).or_insert((&view.beliefs, 0)).1 += 1;
         }
-        let mut opinions: BTreeMap<&str, Vec<(&Belief, u32)>> = BTreeMap::new();
-        for (beliefs, servers) in groups.values() {
-            for belief in &beliefs.nodes {
-                let known = opinions.entry(&belief.id).or_default();
-                match known.iter_mut().find(|(other, _)| *other == belief) {
-                    Some((_, count)) => *count += servers,
-                    None => known.push((belief, *servers)),
-                }
-            }
-        }
-        let mut agreed: BTreeMap<&str, Agreed<'_>> = opinions.iter().filter_map(|(id, all)| Some((*id, agree(all)?))).collect();
+        let mut agreed: BTreeMap<&str, Agreed<'_>> =
+            opinions(groups.values().copied()).into_iter().filter_map(|(id, all)| Some((id, agree(&all)?))).collect();
         for view in views(inputs) {
             for id in &view.unlinked {
                 if let Some(node) = agreed.get_mut(id.as_str()).filter(|_| knows(view, id)) {
@@ -88,7 +87,15 @@ impl<'a> Agreement<'a> {
                 }
             }
         }
-        Self(agreed)
+        let of = |which: fn(&Agreed<'_>) -> bool| agreed.iter().filter(|(_, node)| which(node)).map(|(id, _)| *id).collect();
+        let (unlinked, suspects) = (of(|node| !node.is_linked()), of(|node| node.is_suspect()));
+        // Those that don't answer have no say, and their last word is compared all the same.
+        let all = inputs.servers.values().filter_map(view).map(|view| &*view.beliefs);
+        let mut otherwise: BTreeMap<*const Beliefs, Vec<&str>> = BTreeMap::new();
+        for beliefs in all {
+            otherwise.entry(std::ptr::from_ref(beliefs)).or_insert_with(|| differing(&agreed, beliefs));
+        }
+        Self { nodes: agreed, unlinked, suspects, otherwise }
     }
 
     /// The agreed view as policies see it.
@@ -105,7 +112,7 @@ impl<'a> Agreement<'a> {
             linked_by: agreed.linked_by,
             slots: ranges(&agreed.belief.slots),
         };
-        self.0.iter().map(peer).collect()
+        self.nodes.iter().map(peer).collect()
     }
 
     /// What a server says of the cluster; nothing before it has said all of it once.
@@ -127,26 +134,59 @@ impl<'a> Agreement<'a> {
 
     /// Ids of the nodes of which this server believes something else, its own first.
     fn different<'b>(&'b self, view: &'b View) -> Vec<&'b str> {
-        let mut ids: BTreeSet<&str> = BTreeSet::new();
-        for (id, agreed) in &self.0 {
-            let differs = match view.beliefs.get(id).filter(|belief| !belief.handshake) {
-                None => !agreed.belief.handshake,
-                Some(belief) => {
-                    belief != agreed.belief
-                        || view.is_linked(id) != agreed.is_linked()
-                        || view.is_suspect(id) != agreed.is_suspect()
-                }
-            };
-            if differs {
-                ids.insert(id);
-            }
-        }
-        // Of a server that doesn't answer now, its last word may name nodes that nobody knows any more.
-        let forgotten = view.beliefs.nodes.iter().filter(|b| !b.handshake && !self.0.contains_key(b.id.as_str()));
-        ids.extend(forgotten.map(|belief| belief.id.as_str()));
+        let common = self.otherwise.get(&Arc::as_ptr(&view.beliefs)).map(Vec::as_slice).unwrap_or_default();
+        let mut ids: BTreeSet<&str> = common.iter().copied().collect();
+        let compared = |id: &&str| knows(view, id) && self.nodes.contains_key(id);
+        ids.extend(either(&view.unlinked, &self.unlinked).filter(compared));
+        ids.extend(either(&view.suspects, &self.suspects).filter(compared));
         let own = ids.take(view.me.as_str());
         own.into_iter().chain(ids).collect()
     }
+}
+
+/// What is in one of two sorted lists and not in the other.
+fn either<'a>(one: &'a [String], other: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    let left = one.iter().map(String::as_str).filter(|id| other.binary_search(id).is_err());
+    let right = other.iter().copied().filter(|id| one.binary_search_by(|known| known.as_str().cmp(id)).is_err());
+    left.chain(right)
+}
+
+/// Ids of the nodes of which this common part says something else than what is agreed: both are sorted. Of a server that doesn't answer now, its
+/// last word may name nodes that nobody knows any more.
+fn differing<'a>(agreed: &BTreeMap<&'a str, Agreed<'a>>, beliefs: &'a Beliefs) -> Vec<&'a str> {
+    let mut ids = Vec::new();
+    let mut believed = beliefs.nodes.iter().peekable();
+    for (id, node) in agreed {
+        while let Some(alone) = believed.next_if(|belief| belief.id.as_str() < *id) {
+            ids.extend((!alone.handshake).then_some(alone.id.as_str()));
+        }
+        let belief = believed.next_if(|belief| belief.id == *id).filter(|belief| !belief.handshake);
+        let differs = belief.map_or(!node.belief.handshake, |belief| {
+            !std::ptr::eq(std::ptr::from_ref::<Belief>(belief), node.belief) && **belief != *node.belief
+        });
+        ids.extend(differs.then_some(*id));
+    }
+    ids.extend(believed.filter(|belief| !belief.handshake).map(|belief| belief.id.as_str()));
+    ids
+}
+
+/// What there is to believe of each node, and how many servers do. Equal beliefs are one value as a rule, which makes it cheap to count them.
+fn opinions<'a>(groups: impl Iterator<Item = (&'a Beliefs, u32)>) -> BTreeMap<&'a str, Vec<(&'a Belief, u32)>> {
+    let mut counts: HashMap<*const Belief, (&Belief, u32)> = HashMap::new();
+    for (beliefs, servers) in groups {
+        for belief in &beliefs.nodes {
+            counts.entry(Arc::as_ptr(belief)).or_insert((belief, 0)).1 += servers;
+        }
+    }
+    let mut opinions: BTreeMap<&str, Vec<(&Belief, u32)>> = BTreeMap::new();
+    for (belief, servers) in counts.into_values() {
+        let known = opinions.entry(&belief.id).or_default();
+        match known.iter_mut().find(|(other, _)| *other == belief) {
+            Some((_, count)) => *count += servers,
+            None => known.push((belief, servers)),
+        }
+    }
+    opinions
 }
 
 fn knows(view: &View, id: &str) -> bool {
@@ -157,7 +197,8 @@ fn knows(view: &View, id: &str) -> bool {
 fn agree<'a>(opinions: &[(&'a Belief, u32)]) -> Option<Agreed<'a>> {
     let settled = opinions.iter().filter(|(belief, _)| !belief.handshake);
     let known_by = settled.clone().map(|(_, servers)| servers).sum();
-    let weight = |(belief, servers): &&(&Belief, u32)| (*servers, belief.config_epoch);
+    // The rest only so that the same answers bring the same view, whatever their order.
+    let weight = |(belief, servers): &&(&'a Belief, u32)| (*servers, belief.config_epoch, *belief);
     let (belief, _) = settled.max_by_key(weight).or_else(|| opinions.iter().max_by_key(weight))?;
     Some(Agreed { belief, known_by, linked_by: known_by, suspected_by: 0 })
 }
@@ -165,8 +206,8 @@ fn agree<'a>(opinions: &[(&'a Belief, u32)]) -> Option<Agreed<'a>> {
 /// Whose node an id is.
 struct Owners<'a> {
     ids: BTreeMap<&'a str, &'a str>,
-    /// Pods whose servers never said their id.
-    unheard: Vec<Pod>,
+    /// Addresses of pods whose servers never said their id.
+    unheard: Places<'a>,
     inputs: &'a Inputs<'a>,
 }
 
@@ -174,10 +215,11 @@ impl<'a> Owners<'a> {
     fn new(inputs: &'a Inputs<'a>, pods: &'a [Pod]) -> Self {
         let heard = |pod: &Pod| inputs.servers.get(&pod.uid).and_then(view).is_some();
         let recorded = inputs.ledger.members.iter().filter(|member| !member.node_id.is_empty());
-        let live = recorded.filter(|member| pods.iter().any(|pod| pod.uid == member.pod && !heard(pod)));
+        let silent: BTreeSet<&str> = pods.iter().filter(|pod| !heard(pod)).map(|pod| pod.uid.as_str()).collect();
+        let live = recorded.filter(|member| silent.contains(member.pod.as_str()));
         let mut ids: BTreeMap<&str, &str> = live.map(|member| (member.node_id.as_str(), member.pod.as_str())).collect();
         ids.extend(inputs.servers.iter().filter_map(|(pod, server)| Some((view(server)?.me.as_str(), pod.as_str()))));
-        Self { ids, unheard: pods.iter().filter(|pod| !heard(pod)).cloned().collect(), inputs }
+        Self { ids, unheard: Places::new(pods.iter().filter(|pod| !heard(pod))), inputs }
     }
 
     fn of(&self, id: &str) -> Upstream {
@@ -185,7 +227,7 @@ impl<'a> Owners<'a> {
             return Upstream::Pod((*pod).to_owned());
         }
         // At the address of a pod whose server has said its id it is a ghost of an earlier one there.
-        self.inputs.places.get(id).map_or(Upstream::Nobody, |place| upstream(&self.unheard, place))
+        self.inputs.places.get(id).map_or(Upstream::Nobody, |place| self.unheard.of(place))
     }
 }
 

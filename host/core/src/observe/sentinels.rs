@@ -14,7 +14,7 @@ use vko_wit::common::{Address, Pair};
 use vko_wit::observation::{Monitor, Pod, Sentinel, SentinelPeer, SentinelReplica, Upstream};
 use vko_wit::planning::Purpose;
 
-use super::servers::{age_of, reach, upstream};
+use super::servers::{Places, age_of, reach};
 use super::{Inputs, text_of};
 use crate::memory::{MonitorAnswer, ServerMemory};
 use crate::workloads::purpose;
@@ -54,10 +54,11 @@ pub(super) fn sentinels(inputs: &Inputs<'_>, pods: &[Pod]) -> Vec<Sentinel> {
         let place = Address { host: other.ip.to_string(), port: other.port };
         (other.key, Upstream::Other(place), shared.as_deref())
     });
-    own.chain(others).map(|(key, pod, only)| sentinel(inputs, pods, &key, pod, only)).collect()
+    let places = Places::new(pods.iter());
+    own.chain(others).map(|(key, pod, only)| sentinel(inputs, &places, &key, pod, only)).collect()
 }
 
-fn sentinel(inputs: &Inputs<'_>, pods: &[Pod], key: &str, pod: Upstream, only: Option<&str>) -> Sentinel {
+fn sentinel(inputs: &Inputs<'_>, places: &Places<'_>, key: &str, pod: Upstream, only: Option<&str>) -> Sentinel {
     let memory = inputs.servers.get(key).cloned().unwrap_or_default();
     let heard = memory.sentinel.as_ref();
     let monitors = heard.and_then(|heard| heard.monitors.as_deref()).unwrap_or_default();
@@ -68,19 +69,19 @@ fn sentinel(inputs: &Inputs<'_>, pods: &[Pod], key: &str, pod: Upstream, only: O
         age: age_of(&memory, inputs),
         id: heard.map(|heard| heard.light.id.clone()).unwrap_or_default(),
         tilt: heard.is_some_and(|heard| heard.light.info.tilt == Some(true)),
-        monitors: shown.map(|answer| monitor(pods, &memory, answer)).collect(),
+        monitors: shown.map(|answer| monitor(places, &memory, answer)).collect(),
     }
 }
 
 /// One data set. Its primary is read off the light answer, which is asked at each probe; the rest may be older.
-fn monitor(pods: &[Pod], memory: &ServerMemory, answer: &MonitorAnswer) -> Monitor {
+fn monitor(places: &Places<'_>, memory: &ServerMemory, answer: &MonitorAnswer) -> Monitor {
     let known = &answer.monitored;
     let lines = memory.sentinel.as_ref().map(|heard| heard.light.info.monitored.as_slice()).unwrap_or_default();
     let place = lines.iter().find(|line| line.name == known.name).map_or(&known.address, |line| &line.address);
     let health = known.health.unwrap_or_default();
     Monitor {
         name: known.name.clone(),
-        primary: upstream(pods, place),
+        primary: places.of(place),
         quorum: known.quorum.unwrap_or(0),
         quorum_reached: answer.quorum_reached,
         config_epoch: known.config_epoch.unwrap_or(0),
@@ -91,19 +92,19 @@ fn monitor(pods: &[Pod], memory: &ServerMemory, answer: &MonitorAnswer) -> Monit
             .replicas
             .iter()
             .map(|replica| SentinelReplica {
-                pod: upstream(pods, &replica.address),
+                pod: places.of(&replica.address),
                 run_id: text_of(replica.run_id.as_ref()),
                 down: replica.health.is_none_or(Health::is_down),
                 link_up: replica.link_up == Some(true),
             })
             .collect(),
-        peers: answer.peers.iter().map(|peer| peer_of(pods, &peer.address, peer.id.as_ref(), peer.health)).collect(),
+        peers: answer.peers.iter().map(|peer| peer_of(places, &peer.address, peer.id.as_ref(), peer.health)).collect(),
         options: known.options.iter().map(|(key, value)| Pair { key: key.clone(), value: value.clone() }).collect(),
     }
 }
 
-fn peer_of(pods: &[Pod], place: &ServerAddress, id: Option<&String>, health: Option<Health>) -> SentinelPeer {
-    SentinelPeer { pod: upstream(pods, place), id: text_of(id), down: health.is_none_or(Health::is_down) }
+fn peer_of(places: &Places<'_>, place: &ServerAddress, id: Option<&String>, health: Option<Health>) -> SentinelPeer {
+    SentinelPeer { pod: places.of(place), id: text_of(id), down: health.is_none_or(Health::is_down) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the servers themselves say.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use vko_model::address::Address as ServerAddress;
@@ -19,18 +20,19 @@ use crate::workloads::purpose;
 use crate::world::ServerError;
 
 pub(super) fn servers(inputs: &Inputs<'_>, pods: &[Pod], agreement: &Agreement<'_>) -> Vec<Server> {
+    let (places, unheard) = (Places::new(pods.iter()), ServerMemory::default());
     pods.iter()
         .filter(|pod| purpose(inputs.kind, inputs.topology.name(), &pod.workload) == Some(Purpose::Data))
         .filter(|pod| !pod.addresses.is_empty())
         .map(|pod| {
-            let memory = inputs.servers.get(&pod.uid).cloned().unwrap_or_default();
+            let memory = inputs.servers.get(&pod.uid).unwrap_or(&unheard);
             Server {
                 pod: pod.uid.clone(),
-                reach: reach(&memory, inputs),
-                age: age_of(&memory, inputs),
+                reach: reach(memory, inputs),
+                age: age_of(memory, inputs),
                 facts: memory.info.as_ref().and_then(|info| {
                     let cluster = memory.cluster.as_ref().and_then(|cluster| agreement.facts(cluster));
-                    Some(ServerFacts { cluster: cluster.into_iter().collect(), ..facts(inputs, pods, pod, &memory, info)? })
+                    Some(ServerFacts { cluster: cluster.into_iter().collect(), ..facts(inputs, &places, pod, memory, info)? })
                 }),
             }
         })
@@ -60,7 +62,7 @@ pub(super) fn reach(memory: &ServerMemory, inputs: &Inputs<'_>) -> Reach {
     }
 }
 
-fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, info: &Info) -> Option<ServerFacts> {
+fn facts(inputs: &Inputs<'_>, places: &Places<'_>, pod: &Pod, memory: &ServerMemory, info: &Info) -> Option<ServerFacts> {
     let role = info.role?;
     Some(ServerFacts {
         run_id: info.run_id.clone()?,
@@ -68,7 +70,7 @@ fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, in
         uptime: info.uptime_seconds.unwrap_or(0) * 1000,
         role: match role {
             InfoRole::Primary => Role::Primary,
-            InfoRole::Replica => Role::Replica(link(pods, info)),
+            InfoRole::Replica => Role::Replica(link(places, info)),
         },
         replid: info.replid.clone().unwrap_or_default(),
         offset: match role {
@@ -83,7 +85,7 @@ fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, in
         used_memory: info.used_memory.unwrap_or(0),
         max_memory: info.max_memory.unwrap_or(0),
         max_memory_policy: info.max_memory_policy.clone().unwrap_or_default(),
-        replicas: info.replicas.iter().map(|replica| attached(pods, replica)).collect(),
+        replicas: info.replicas.iter().map(|replica| attached(places, replica)).collect(),
         origin: origin(memory, info),
         saving: info.saving.unwrap_or(false),
         last_save: info.last_save_seconds.unwrap_or(0) * 1000,
@@ -98,22 +100,36 @@ fn facts(inputs: &Inputs<'_>, pods: &[Pod], pod: &Pod, memory: &ServerMemory, in
     })
 }
 
-/// Whose address it is: one of this instance's pods, nobody's (where an unnamed server is sent), or a stranger's.
-pub(super) fn upstream(pods: &[Pod], address: &ServerAddress) -> Upstream {
-    if is_nobody(address) {
-        return Upstream::Nobody;
+/// Whose address is whose: read once, since each replica and each primary names some.
+pub(super) struct Places<'a>(BTreeMap<IpAddr, &'a str>);
+
+impl<'a> Places<'a> {
+    /// Those of these pods. Of two with one address, the first.
+    pub(super) fn new(pods: impl Iterator<Item = &'a Pod>) -> Self {
+        let mut places = BTreeMap::new();
+        for pod in pods {
+            for ip in pod.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok()) {
+                places.entry(ip).or_insert(pod.uid.as_str());
+            }
+        }
+        Self(places)
     }
-    let ip = address.ip();
-    let same = |text: &String| ip.is_some() && text.parse::<IpAddr>().ok() == ip;
-    match pods.iter().find(|pod| pod.addresses.iter().any(same)) {
-        Some(pod) => Upstream::Pod(pod.uid.clone()),
-        None => Upstream::Other(Address { host: address.host.clone(), port: address.port }),
+
+    /// Whose address it is: one of this instance's pods, nobody's (where an unnamed server is sent), or a stranger's.
+    pub(super) fn of(&self, address: &ServerAddress) -> Upstream {
+        if is_nobody(address) {
+            return Upstream::Nobody;
+        }
+        match address.ip().and_then(|ip| self.0.get(&ip)) {
+            Some(pod) => Upstream::Pod((*pod).to_owned()),
+            None => Upstream::Other(Address { host: address.host.clone(), port: address.port }),
+        }
     }
 }
 
-fn link(pods: &[Pod], info: &Info) -> ReplicaLink {
+fn link(places: &Places<'_>, info: &Info) -> ReplicaLink {
     ReplicaLink {
-        primary: info.primary().map_or(Upstream::Nobody, |address| upstream(pods, &address)),
+        primary: info.primary().map_or(Upstream::Nobody, |address| places.of(&address)),
         up: info.link_up == Some(true),
         syncing: info.sync_in_progress == Some(true),
         last_io: info.last_io_seconds.map(|seconds| seconds * 1000),
@@ -127,9 +143,9 @@ fn link_down(info: &Info) -> Vec<Pair> {
     down.map(|seconds| Pair { key: "link-down-for".into(), value: (seconds * 1000).to_string() }).into_iter().collect()
 }
 
-fn attached(pods: &[Pod], replica: &vko_model::info::AttachedReplica) -> AttachedReplica {
+fn attached(places: &Places<'_>, replica: &vko_model::info::AttachedReplica) -> AttachedReplica {
     AttachedReplica {
-        pod: upstream(pods, &ServerAddress { host: replica.ip.clone(), port: replica.port }),
+        pod: places.of(&ServerAddress { host: replica.ip.clone(), port: replica.port }),
         online: replica.state == ReplicaState::Online,
         offset: replica.offset.unwrap_or(0),
         lag: replica.lag_seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),

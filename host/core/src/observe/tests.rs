@@ -373,7 +373,9 @@ fn the_instance_and_what_a_person_said() {
         "example.org/else": "2",
         "evilbuf.red/x": "3",
     }}}));
-    let instance = fixture.observe().instance;
+    let observed = fixture.observe();
+    assert!(observed.extensions.iter().any(|pair| pair.key == "consent-used" && pair.value == "used"));
+    let instance = observed.instance;
     assert_eq!(instance.consents, ["given"]);
     assert_eq!(
         instance.annotations.iter().map(|pair| pair.key.as_str()).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod crashes;
+mod creation;
 mod detach;
 mod fence;
 mod roles;
