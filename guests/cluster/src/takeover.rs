@@ -22,7 +22,7 @@ use vko_replica::view::Standing;
 use vko_sdk::common::SlotRange;
 use vko_sdk::observation::{ContainerState, DataOrigin, OutcomeKind, Peer, Role, ServerFacts};
 use vko_sdk::plan::{self, StepExt};
-use vko_sdk::planning::{ClusterTakeover, Operation, Step, Takeover};
+use vko_sdk::planning::{ClusterTakeover, Expectation, Operation, Step, Takeover};
 use vko_sdk::slots;
 
 use crate::cause::{Block, Cause, Decision};
@@ -258,6 +258,14 @@ pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken
     let remedy = "restore the members' volumes; or consent to go on with the named member and the keys that it has";
     let block = Block::new(&shard.workload, cause, message, remedy);
     let free = able.iter().filter(|n| matches!(n.member.standing, Standing::Primary(_)) && view.claims(n).is_empty());
+    // It was named and the host ended before it gave the slots: the same node, and nobody holds a key.
+    let nothing = |n: &Node<'_>| n.keys() == Some(0) || (n.member.pod.is_none() && n.member.claim.is_none());
+    let appointed = free.clone().find(|n| view.was_named(shard, n)).filter(|_| shard.nodes.iter().all(nothing));
+    if let Some(node) = appointed.filter(|_| !slots.is_empty()) {
+        let reason = format!("{} was named the primary of {} and got no slots; all is empty", node.member.name, shard.workload);
+        steps.add(node, own(node, &slots, reason).expecting(Expectation::DataSetEmpty(node.uid().into())));
+        return Vec::new();
+    }
     let heir = free.max_by_key(|n| (n.keys(), u32::MAX - n.member.ordinal)).filter(|_| !slots.is_empty());
     let Some(heir) = heir else { return vec![block] };
     let token = consent::token(view.observed, Kind::SlotsDataLoss, &heir.member.name, &[heir.uid(), "unowned"]);

@@ -162,6 +162,12 @@ impl<'a> View<'a> {
         last_primaries(self.observed).iter().any(|m| m.workload == shard.workload)
     }
 
+    /// Whether the ledger names this very node as the shard's last primary.
+    pub fn was_named(&self, shard: &Shard<'_>, node: &Node<'_>) -> bool {
+        let named = |m: &LedgerMember| m.workload == shard.workload && !m.node_id.is_empty() && node.id == Some(&m.node_id);
+        last_primaries(self.observed).iter().any(named)
+    }
+
     /// Primaries with slots: how many there are, and how many of them answer as such.
     pub fn primaries(&self) -> (usize, usize) {
         let all = || self.peers.values().filter(|p| !p.slots.is_empty() && p.replica_of.is_empty());

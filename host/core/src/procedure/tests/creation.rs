@@ -110,7 +110,10 @@ async fn live(site: &Site<FakeWorld>, what: &str) -> bool {
                 }
             }
         }
-        if site.world.state().ends_after.is_some_and(|limit| site.world.state().effects.len() >= limit) {
+        let state = site.world.state();
+        let ended = state.ends_after.is_some_and(|limit| state.effects.len() >= limit);
+        drop(state);
+        if ended {
             return false;
         }
         site.world.sleep(Duration::from_secs(1)).await;
