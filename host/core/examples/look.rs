@@ -114,6 +114,7 @@ impl Cluster {
             pods,
             claims: &[],
             nodes: &[node],
+            disks: &BTreeMap::new(),
             fresh: true,
             servers: &memory.snapshot(),
             places: &memory.places(),
@@ -139,7 +140,8 @@ fn look(cluster: Cluster) -> Result<(), Box<dyn Error>> {
         let (text, of) = (cluster.nodes(node), cluster.info(node));
         let started = Instant::now();
         let answer = Answer::Cluster(Box::new(of), info, 7, Some(ClusterNodes::parse(&text)?));
-        memory.note(&format!("uid-{node}"), NOW - Duration::from_secs(1), Ok(answer));
+        let then = NOW - Duration::from_secs(1);
+        memory.note(&format!("uid-{node}"), then, then, Ok(answer));
         times.entry("1 read one answer").or_default().push(started.elapsed());
     }
     let grown = resident().saturating_sub(before);

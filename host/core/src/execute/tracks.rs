@@ -109,7 +109,7 @@ async fn run<W: World>(site: Arc<Site<W>>, observed: Arc<Observed>, track: Track
     site.wake.notify_one();
 }
 
-/// The servers and Sentinels that an operation changes, by the key of their target.
+/// The servers that an operation changes. Steps at Sentinels read them back into the memory themselves.
 fn touched<W: World>(site: &Site<W>, operation: &Operation) -> Vec<String> {
     match operation {
         Operation::Follow(order) => vec![order.pod.clone(), order.primary.clone()],
@@ -127,17 +127,8 @@ fn touched<W: World>(site: &Site<W>, operation: &Operation) -> Vec<String> {
         Operation::TakeOver(order) => vec![order.replica.clone()],
         Operation::SettleSlots(order) => vec![order.pod.clone()],
         Operation::Forget(_) => site.all_targets().into_iter().map(|(pod, ..)| pod).collect(),
-        Operation::Monitor(order) => sentinel(site, &order.sentinel),
-        Operation::SetMonitor(order) => sentinel(site, &order.sentinel),
-        Operation::Unmonitor(name) | Operation::SentinelFailover(name) | Operation::ResetMonitor(name) => {
-            sentinel(site, &name.sentinel)
-        }
         _ => Vec::new(),
     }
-}
-
-fn sentinel<W: World>(site: &Site<W>, id: &str) -> Vec<String> {
-    site.sentinel_target(id).map(|(_, target)| target.pod).into_iter().collect()
 }
 
 fn outcome(result: &Result<(), ExecuteError>) -> OutcomeKind {

@@ -36,7 +36,8 @@ async fn ask(site: &Site<FakeWorld>) {
         let (Ok(Reply::ClusterProbe { info, cluster, slots_digest }), Ok(Reply::Text(nodes))) = (light, whole) else { continue };
         let nodes = ClusterNodes::parse(&nodes).unwrap();
         let answer = Answer::Cluster(Box::new(Info::parse(&info)), ClusterInfo::parse(&cluster), slots_digest, Some(nodes));
-        site.memory.note(&uid, site.world.monotonic(), Ok(answer));
+        let now = site.world.monotonic();
+        site.memory.note(&uid, now, now, Ok(answer));
     }
 }
 
@@ -63,6 +64,7 @@ async fn look(site: &Site<FakeWorld>) -> Observed {
         pods: &pods,
         claims: &[],
         nodes: &[node],
+        disks: &std::collections::BTreeMap::new(),
         fresh: true,
         servers: &site.memory.snapshot(),
         places: &site.memory.places(),
@@ -110,15 +112,17 @@ async fn live(site: &Site<FakeWorld>, what: &str) -> bool {
                 }
             }
         }
-        let state = site.world.state();
-        let ended = state.ends_after.is_some_and(|limit| state.effects.len() >= limit);
-        drop(state);
-        if ended {
+        if over(&site.world) {
             return false;
         }
         site.world.sleep(Duration::from_secs(1)).await;
     }
     panic!("{what}: not ready after {LOOKS_MAX} looks: {:?}", look(site).await.recent);
+}
+
+fn over(world: &FakeWorld) -> bool {
+    let state = world.state();
+    state.ends_after.is_some_and(|limit| state.effects.len() >= limit)
 }
 
 fn check(world: &FakeWorld, what: &str) {
