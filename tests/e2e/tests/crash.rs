@@ -14,8 +14,9 @@ use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, 
 
 /// A successor waits out the Lease of the one that was killed.
 const RECOVERED: Duration = Duration::from_secs(240);
-/// Runs of a test side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing.
-const SIDE_BY_SIDE: usize = 2;
+/// Runs of a test side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing; more, and Sentinels on
+/// two cores are in TILT for good.
+const SIDE_BY_SIDE: usize = 6;
 const KEYS: usize = 500;
 
 /// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
