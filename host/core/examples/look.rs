@@ -1,4 +1,4 @@
-//! What a look at a cluster costs the host: `cargo run -p vko-core --example look`. Clusters of up to 128 shards of 5, quiet, and while every
+//! What a look at a cluster costs the host: `cargo run --example look`. Clusters of up to 128 shards of 5, quiet, and while every
 //! server is of another mind: each suspects a third of the others, and believes something of three nodes that nobody else does.
 
 use std::collections::BTreeMap;

@@ -259,11 +259,7 @@ impl Instance {
     /// # Errors
     /// The deadline passed.
     pub fn wait_condition(&self, kind: &str, status: &str, deadline: Duration) -> Result<Value> {
-        let fields = format!("metadata.name={}", self.name);
-        let watched = kubectl::named(&self.namespace, "valkeys", &fields);
-        kubectl::watch_until(&format!("{kind} to be {status}"), watched, deadline, |_, valkey| {
-            condition(valkey, kind).is_some_and(|condition| condition["status"] == status)
-        })
+        self.wait_condition_with(kind, ("status", status), deadline)
     }
 
     /// Waits until a condition of the `Valkey` has a reason.
@@ -271,10 +267,15 @@ impl Instance {
     /// # Errors
     /// The deadline passed.
     pub fn wait_reason(&self, kind: &str, reason: &str, deadline: Duration) -> Result {
+        self.wait_condition_with(kind, ("reason", reason), deadline).map(|_| ())
+    }
+
+    fn wait_condition_with(&self, kind: &str, (field, wanted): (&str, &str), deadline: Duration) -> Result<Value> {
         let fields = format!("metadata.name={}", self.name);
         let watched = kubectl::named(&self.namespace, "valkeys", &fields);
-        let has = |valkey: &Value| condition(valkey, kind).is_some_and(|condition| condition["reason"] == reason);
-        kubectl::watch_until(&format!("{kind} to be {reason}"), watched, deadline, |_, valkey| has(valkey)).map(|_| ())
+        kubectl::watch_until(&format!("{kind} to be {wanted}"), watched, deadline, |_, valkey| {
+            condition(valkey, kind).is_some_and(|condition| condition[field] == wanted)
+        })
     }
 
     /// Waits until it is ready again after something was done to it: a new primary that is not `former`, as many ready members as declared.
@@ -390,6 +391,18 @@ impl Instance {
             let other = found.uid != former.uid;
             Ok(wait::Look::when(other.then_some(found.clone()), || format!("{found:?}")))
         })
+    }
+
+    /// Waits until another one than the former [`Instance::primary`] is it.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_successor(&self, former: &Pod) -> Result {
+        let successor = match self.arch {
+            Arch::Cluster { .. } => self.wait_shard_primary_other_than(0, former),
+            Arch::Replica | Arch::Failover { .. } => self.wait_primary_other_than(former),
+        };
+        successor.map(|_| ())
     }
 
     /// An account's password.

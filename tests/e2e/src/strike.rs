@@ -43,6 +43,34 @@ pub fn on(instance: &Instance, pods: usize, fault: &str, strike: impl FnOnce(&In
     record.verify(&instance.entrance()?, &format!("{} {fault}", instance.arch.name()), bound(instance.arch, fault)?)
 }
 
+/// A strike of any architecture: the primary's server dies, and comes back in its pod.
+///
+/// # Errors
+/// Nobody takes over.
+pub fn kill_primary(instance: &Instance, primary: &Pod, _: &Writer) -> Result {
+    kill_server(primary)?;
+    instance.wait_successor(primary)
+}
+
+/// The primary's pod is deleted.
+///
+/// # Errors
+/// Nobody takes over.
+pub fn delete_primary(instance: &Instance, primary: &Pod, _: &Writer) -> Result {
+    delete_pod(&instance.namespace, &primary.name, None)?;
+    instance.wait_successor(primary)
+}
+
+/// The primary's pod comes back without its data. Its server is killed first, so that no hook runs.
+///
+/// # Errors
+/// Nobody takes over.
+pub fn empty_primary(instance: &Instance, primary: &Pod, _: &Writer) -> Result {
+    kill_server(primary)?;
+    delete_pod(&instance.namespace, &primary.name, Some(1))?;
+    instance.wait_successor(primary)
+}
+
 /// Deletes a pod, and doesn't wait for its end.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use serde_json::Value;
 use vko_e2e::instance::{Arch, Instance, Pod, Wanted, condition};
 use vko_e2e::server::info_field;
 use vko_e2e::settings::Tier;
-use vko_e2e::strike::{SOME, delete_pod, delete_pods, kill_server, under_writes};
+use vko_e2e::strike::{SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, under_writes};
 use vko_e2e::{Result, bed, figure, kubectl, observe, operator, settings, skipped, space};
 
 const KEYS: usize = 1000;
@@ -136,11 +136,8 @@ fn a_primarys_container_is_killed() -> Result {
     }
     let _operator = operator::shared()?;
     for version in settings::lines()? {
-        under_writes("container-killed", &three_by_two(version), |instance, primary, _| {
-            kill_server(primary)?;
-            // What it had is gone with its process or is behind: its replica takes over before it may start again.
-            instance.wait_shard_primary_other_than(0, primary).map(|_| ())
-        })?;
+        // What it had is gone with its process or is behind: its replica takes over before it may start again.
+        under_writes("container-killed", &three_by_two(version), kill_primary)?;
     }
     Ok(())
 }
@@ -149,10 +146,7 @@ fn a_primarys_container_is_killed() -> Result {
 fn a_primarys_pod_is_deleted() -> Result {
     let _operator = operator::shared()?;
     for version in settings::lines()? {
-        under_writes("pod-deleted", &three_by_two(version), |instance, primary, _| {
-            delete_pod(&instance.namespace, &primary.name, None)?;
-            instance.wait_shard_primary_other_than(0, primary).map(|_| ())
-        })?;
+        under_writes("pod-deleted", &three_by_two(version), delete_primary)?;
     }
     Ok(())
 }
@@ -164,11 +158,7 @@ fn a_primarys_pod_comes_back_empty() -> Result {
     }
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
-        under_writes("pod-restarted-empty", &three_by_two(version), |instance, primary, _| {
-            kill_server(primary)?;
-            delete_pod(&instance.namespace, &primary.name, Some(1))?;
-            instance.wait_shard_primary_other_than(0, primary).map(|_| ())
-        })?;
+        under_writes("pod-restarted-empty", &three_by_two(version), empty_primary)?;
     }
     Ok(())
 }
@@ -258,7 +248,7 @@ fn the_operator_is_down_meanwhile() -> Result {
     }
     for version in settings::full_lines()? {
         let _operator = operator::alone()?;
-        let ran = under_writes("operator-down", &three_by_two(version), |instance, primary, _| {
+        under_writes("operator-down", &three_by_two(version), |instance, primary, _| {
             operator::stop()?;
             // The cluster elects by itself, and the agent of the old primary sees to it that nothing is lost.
             kill_server(primary)?;
@@ -266,9 +256,7 @@ fn the_operator_is_down_meanwhile() -> Result {
             operator::start()?;
             elected?;
             instance.wait_ready()
-        });
-        operator::start()?;
-        ran?;
+        })?;
     }
     Ok(())
 }

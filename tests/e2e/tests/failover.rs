@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use vko_e2e::instance::{Arch, Instance, MONITOR, Pod, Wanted, condition};
 use vko_e2e::server::Login;
 use vko_e2e::settings::Tier;
-use vko_e2e::strike::{SOME, delete_pod, delete_pods, kill_server, under_writes};
+use vko_e2e::strike::{SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, under_writes};
 use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, wait};
 
 const KEYS: usize = 1000;
@@ -179,10 +179,7 @@ fn the_primarys_container_is_killed() -> Result {
     }
     let _operator = operator::shared()?;
     for version in settings::lines()? {
-        under_writes("container-killed", &three_and_three(version), |instance, primary, _| {
-            kill_server(primary)?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        })?;
+        under_writes("container-killed", &three_and_three(version), kill_primary)?;
     }
     Ok(())
 }
@@ -191,9 +188,8 @@ fn the_primarys_container_is_killed() -> Result {
 fn the_primarys_pod_is_deleted() -> Result {
     let _operator = operator::shared()?;
     for version in settings::lines()? {
-        under_writes("pod-deleted", &three_and_three(version), |instance, primary, _| {
-            delete_pod(&instance.namespace, &primary.name, None)?;
-            instance.wait_primary_other_than(primary)?;
+        under_writes("pod-deleted", &three_and_three(version), |instance, primary, writer| {
+            delete_primary(instance, primary, writer)?;
             // A hook that fails is told by the kubelet, and loses nothing that a write would show: the server waits for its replicas.
             let failed = |event: &Value| event["reason"] == "FailedPreStopHook";
             let events = kubectl::list(&instance.namespace, "events", "")?;
@@ -211,11 +207,7 @@ fn the_primarys_pod_comes_back_empty() -> Result {
     }
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
-        under_writes("pod-restarted-empty", &three_and_three(version), |instance, primary, _| {
-            kill_server(primary)?;
-            delete_pod(&instance.namespace, &primary.name, Some(1))?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        })?;
+        under_writes("pod-restarted-empty", &three_and_three(version), empty_primary)?;
     }
     Ok(())
 }
@@ -312,7 +304,7 @@ fn the_operator_is_down_meanwhile() -> Result {
     }
     for version in settings::full_lines()? {
         let _operator = operator::alone()?;
-        let ran = under_writes("operator-down", &three_and_three(version), |instance, primary, writer| {
+        under_writes("operator-down", &three_and_three(version), |instance, primary, writer| {
             operator::stop()?;
             delete_pod(&instance.namespace, &primary.name, None)?;
             // A Sentinel-aware client needs no operator.
@@ -321,9 +313,7 @@ fn the_operator_is_down_meanwhile() -> Result {
             served?;
             instance.wait_primary_other_than(primary)?;
             instance.wait_ready()
-        });
-        operator::start()?;
-        ran?;
+        })?;
     }
     Ok(())
 }

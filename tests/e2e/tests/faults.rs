@@ -6,7 +6,7 @@ use std::time::Duration;
 use vko_e2e::instance::{Arch, Wanted};
 use vko_e2e::losses::{Bound, bound};
 use vko_e2e::settings::Tier;
-use vko_e2e::strike::{SOME, delete_pod, delete_pods, kill_server, under_writes};
+use vko_e2e::strike::{SOME, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, under_writes};
 use vko_e2e::{Result, bed, observe, operator, settings, skipped};
 
 fn three(version: &'static str) -> Wanted {
@@ -20,10 +20,7 @@ fn the_primarys_container_is_killed() -> Result {
     }
     let _operator = operator::shared()?;
     for version in settings::lines()? {
-        under_writes("container-killed", &three(version), |instance, primary, _| {
-            kill_server(primary)?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        })?;
+        under_writes("container-killed", &three(version), kill_primary)?;
     }
     Ok(())
 }
@@ -32,10 +29,7 @@ fn the_primarys_container_is_killed() -> Result {
 fn the_primarys_pod_is_deleted() -> Result {
     let _operator = operator::shared()?;
     for version in settings::lines()? {
-        under_writes("pod-deleted", &three(version), |instance, primary, _| {
-            delete_pod(&instance.namespace, &primary.name, None)?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        })?;
+        under_writes("pod-deleted", &three(version), delete_primary)?;
     }
     Ok(())
 }
@@ -47,12 +41,7 @@ fn the_primarys_pod_comes_back_empty() -> Result {
     }
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
-        under_writes("pod-restarted-empty", &three(version), |instance, primary, _| {
-            // Killed first, so that no hook runs: what the server had goes with the pod.
-            kill_server(primary)?;
-            delete_pod(&instance.namespace, &primary.name, Some(1))?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        })?;
+        under_writes("pod-restarted-empty", &three(version), empty_primary)?;
     }
     Ok(())
 }
@@ -178,22 +167,18 @@ fn the_operator_is_down_meanwhile() -> Result {
         return skipped("kills a process of a node");
     }
     let _operator = operator::alone()?;
-    let ran = under_writes("operator-down", &three("9.1"), |instance, _, writer| {
+    under_writes("operator-down", &three("9.1"), |instance, _, writer| {
         operator::stop()?;
         writer.wait_acks(SOME)?;
         operator::start()?;
         instance.wait_ready()
+    })?;
+    under_writes("container-killed", &three("9.1"), |instance, primary, _| {
+        operator::stop()?;
+        kill_server(primary)?;
+        operator::start()?;
+        instance.wait_primary_other_than(primary).map(|_| ())
     })
-    .and_then(|()| {
-        under_writes("container-killed", &three("9.1"), |instance, primary, _| {
-            operator::stop()?;
-            kill_server(primary)?;
-            operator::start()?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        })
-    });
-    operator::start()?;
-    ran
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use vko_e2e::instance::{Instance, Wanted};
 use vko_e2e::settings::{Tier, tier};
-use vko_e2e::strike::{kill_server, on};
-use vko_e2e::{Result, bed, figure, kubectl, operator, skipped, space};
+use vko_e2e::strike::{delete_primary, kill_primary, kill_server, on};
+use vko_e2e::{Result, bed, figure, operator, skipped, space};
 
 /// Unless `VKO_SOAK_MINUTES` says otherwise.
 const MINUTES: u64 = 110;
@@ -41,12 +41,9 @@ fn faults_for_hours() -> Result {
 }
 
 fn round(instance: &Instance, fault: &str) -> Result {
-    on(instance, 3, fault, |instance, primary, _| match fault {
-        "container-killed" => kill_server(primary).and_then(|()| instance.wait_primary_other_than(primary).map(|_| ())),
-        "pod-deleted" => {
-            kubectl::run(&["delete", "pod", &primary.name, "--namespace", &instance.namespace, "--wait=false"])?;
-            instance.wait_primary_other_than(primary).map(|_| ())
-        }
+    on(instance, 3, fault, |instance, primary, writer| match fault {
+        "container-killed" => kill_primary(instance, primary, writer),
+        "pod-deleted" => delete_primary(instance, primary, writer),
         "node-lost" => {
             let lost = bed::kill_node(&primary.node)?;
             instance.wait_primary_other_than(primary)?;

@@ -61,7 +61,7 @@ impl<W: World> Instance<W> {
         if watching.is_empty() {
             return;
         }
-        let name = format!("{}.{}", self.key.namespace, self.key.name);
+        let name = vko_api::names::shared_monitor(&self.key.namespace, &self.key.name);
         let note = format!(
             "Sentinels may still watch {name}, which is gone: {}; end that with SENTINEL REMOVE {name} at each",
             watching.join("; ")

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use vko_model::address::Address;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::Info;
 use vko_model::slots::SlotSet;
-use vko_wit::observation::{Observed, Peer, Reach, Role, ServerFacts, Upstream};
+use vko_wit::observation::{Observed, Peer, Reach, Role, ServerFacts, TemplateState, Upstream};
 
 use super::{Inputs, observe};
 use crate::ledger::Ledger;
-use crate::memory::{Answer, Memory};
+use crate::memory::{Answer, Memory, ServerMemory};
 use crate::object::{Kind, Object};
 
 /// When it is observed (monotonic); everybody answered a second ago.
@@ -88,21 +89,37 @@ pub(crate) fn observe_with(
         "metadata": {"name": "x", "namespace": "shop", "uid": "topology"},
         "spec": {"replicas": {"shards": shards, "replicasOfShard": members}},
     });
-    let node =
-        Object::new(json!({"metadata": {"name": "node"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
     let pods: Vec<Object> = (0..shards * members).map(|node| pod(shards, node)).collect();
-    observe(&Inputs {
-        topology: &Object::new(topology),
+    let said = (&memory.snapshot(), &memory.places());
+    observe(&inputs(&Object::new(topology), &pods, &[node()], said, ledger))
+}
+
+/// The node that all pods are on.
+pub(crate) fn node() -> Object {
+    Object::new(json!({"metadata": {"name": "node"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
+}
+
+/// What a cluster is observed from, where nothing but its pods and its servers' words matters.
+pub(crate) fn inputs<'a>(
+    topology: &'a Object,
+    pods: &'a [Object],
+    nodes: &'a [Object],
+    (servers, places): (&'a BTreeMap<String, ServerMemory>, &'a BTreeMap<String, Address>),
+    ledger: &'a Ledger,
+) -> Inputs<'a> {
+    static NO_DISKS: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    Inputs {
+        topology,
         kind: Kind::Cluster,
         valkey: None,
         objects: &[],
-        pods: &pods,
+        pods,
         claims: &[],
-        nodes: &[node],
-        disks: &BTreeMap::new(),
+        nodes,
+        disks: &NO_DISKS,
         fresh: true,
-        servers: &memory.snapshot(),
-        places: &memory.places(),
+        servers,
+        places,
         ledger,
         recent: Vec::new(),
         jobs: Vec::new(),
@@ -111,8 +128,8 @@ pub(crate) fn observe_with(
         looking_for: NOW,
         operator_version: "0.1.0",
         cluster_domain: "cluster.local",
-        template: &|_| vko_wit::observation::TemplateState::Current,
-    })
+        template: &|_| TemplateState::Current,
+    }
 }
 
 /// A healthy cluster as observed, to be changed.

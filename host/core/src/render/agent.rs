@@ -111,52 +111,26 @@ pub(super) fn pre_stop(topology: &Topology, part: Part, ipv6: bool) -> Option<Va
         Part::Data | Part::Shard(_) => mode(part),
         Part::Sentinels => return None,
     };
-    let port = part.port().to_string();
-    let grace = HOOK_GRACE_MS.to_string();
-    let (agent, ip) = (agent(), loopback(ipv6));
-    let command = [
-        &agent,
-        "hook",
-        "pre-stop",
-        "--conf",
-        CONF_DIR,
-        "--accounts",
-        ACCOUNTS_DIR,
-        "--ip",
-        ip,
-        "--port",
-        &port,
-        "--grace-ms",
-        &grace,
-    ];
-    Some(json!({ "exec": { "command": command.map(str::to_owned).into_iter().chain(mode).collect::<Vec<_>>() } }))
+    let own = ["hook", "pre-stop", "--conf", CONF_DIR];
+    Some(json!({ "exec": exec(&own, part, ipv6, ["--grace-ms", &HOOK_GRACE_MS.to_string()], mode) }))
 }
 
 fn probe(question: &str, part: Part, ipv6: bool, timing: &Timing) -> Value {
     let timeout_ms = (timing.timeout_s * 1000 - PROBE_MARGIN_MS).to_string();
-    let port = part.port().to_string();
-    let (agent, ip) = (agent(), loopback(ipv6));
-    let command = [
-        &agent,
-        "probe",
-        question,
-        "--accounts",
-        ACCOUNTS_DIR,
-        "--ip",
-        ip,
-        "--port",
-        &port,
-        "--run",
-        RUN_DIR,
-        "--timeout-ms",
-        &timeout_ms,
-    ];
     json!({
-        "exec": { "command": command.map(str::to_owned).into_iter().chain(mode(part)).collect::<Vec<_>>() },
+        "exec": exec(&["probe", question], part, ipv6, ["--run", RUN_DIR, "--timeout-ms", &timeout_ms], mode(part)),
         "periodSeconds": timing.period_s,
         "timeoutSeconds": timing.timeout_s,
         "failureThreshold": timing.failures,
     })
+}
+
+/// What the kubelet runs beside the server: whom to ask, and as whom, is the same for all of it.
+fn exec<const N: usize>(own: &[&str], part: Part, ipv6: bool, limits: [&str; N], mode: Vec<String>) -> Value {
+    let (agent, port) = (agent(), part.port().to_string());
+    let server = ["--accounts", ACCOUNTS_DIR, "--ip", loopback(ipv6), "--port", &port];
+    let words = [agent.as_str()].into_iter().chain(own.iter().copied()).chain(server).chain(limits);
+    json!({ "command": words.map(str::to_owned).chain(mode).collect::<Vec<_>>() })
 }
 
 /// What the server is. Of a plain data server nothing is said: that is what the agent takes it for, and templates of before stay as they are.

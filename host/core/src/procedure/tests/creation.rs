@@ -8,7 +8,7 @@ use serde_json::json;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::Info;
 use vko_model::slots::SlotSet;
-use vko_wit::observation::{Observed, OutcomeKind, TemplateState};
+use vko_wit::observation::{Observed, OutcomeKind};
 use vko_wit::planning::Phase;
 
 use crate::adopt::{Setting, lesson};
@@ -19,7 +19,8 @@ use crate::guard::testing::CALM;
 use crate::lease::LeaseState;
 use crate::ledger::Ledger;
 use crate::memory::Answer;
-use crate::object::{Kind, Object};
+use crate::object::Object;
+use crate::observe::testing::{inputs, node};
 use crate::observe::{Inputs, observe};
 use crate::site::Site;
 use crate::testing::{FakeWorld, mk_cluster_site, mk_site_in};
@@ -53,30 +54,14 @@ async fn look(site: &Site<FakeWorld>) -> Observed {
         Object::new(json!({"metadata": {"name": name, "uid": uid}, "spec": {"nodeName": "node"}, "status": status}))
     };
     let pods: Vec<Object> = site.all_targets().into_iter().map(pod).collect();
-    let ready = json!([{"type": "Ready", "status": "True"}]);
-    let node = Object::new(json!({"metadata": {"name": "node"}, "status": {"conditions": ready}}));
     let (now, ledger) = (site.world.monotonic(), site.store.ledger().await);
+    let said = (&site.memory.snapshot(), &site.memory.places());
     observe(&Inputs {
-        topology: &topology,
-        kind: Kind::Cluster,
-        valkey: None,
-        objects: &[],
-        pods: &pods,
-        claims: &[],
-        nodes: &[node],
-        disks: &std::collections::BTreeMap::new(),
-        fresh: true,
-        servers: &site.memory.snapshot(),
-        places: &site.memory.places(),
-        ledger: &ledger,
         recent: site.outcomes.recent(now),
-        jobs: Vec::new(),
         now: site.world.unix_ms(),
         monotonic: now,
         looking_for: now,
-        operator_version: "0.1.0",
-        cluster_domain: "cluster.local",
-        template: &|_| TemplateState::Current,
+        ..inputs(&topology, &pods, &[node()], said, &ledger)
     })
 }
 
