@@ -1,5 +1,5 @@
-//! Embeds the built-in policies: components that `cargo xtask guests` has built. With the feature `native` nothing is embedded and the
-//! policies' native builds take their place.
+//! Embeds the built-in policies: components that `cargo xtask guests` has built. With the feature `native` nothing is embedded
+//! and the policies' native builds take their place.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

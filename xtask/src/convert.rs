@@ -1,5 +1,6 @@
-//! Generates `host/engine/src/v0/convert.rs`: the conversions between the boundary's types (made by wit-bindgen, used by everything) and
-//! wasmtime's (made by its own macro, used by the engine alone). Both come from the same WIT, so the code follows from it.
+//! Generates `host/engine/src/v0/convert.rs`: the conversions between the boundary's types (made by wit-bindgen, used by
+//! everything) and wasmtime's (made by its own macro, used by the engine alone). Both come from the same WIT, so the code follows
+//! from it.
 //!
 //! # Flow
 //! 1. The world's functions say which types go to the guest and which come back; types that they hold go the same way.

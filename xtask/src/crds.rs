@@ -1,4 +1,5 @@
-//! `cargo xtask crds`: the CRDs as files, from the Rust types. The chart carries copies, because Helm installs what is in its `crds/`.
+//! `cargo xtask crds`: the CRDs as files, from the Rust types. The chart carries copies, because Helm installs what is in its
+//! `crds/`.
 
 use std::path::{Path, PathBuf};
 

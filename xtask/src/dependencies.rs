@@ -1,5 +1,5 @@
-//! The architecture's invariants as far as manifests show them: which crate may know what. Dev-dependencies are free, tests may wire
-//! anything together.
+//! The architecture's invariants as far as manifests show them: which crate may know what. Dev-dependencies are free, tests may
+//! wire anything together.
 
 use crate::workspace::Package;
 

@@ -5,8 +5,8 @@
 //! 2. A file is replaced as a whole, and only when its bytes changed, so that what embeds it is rebuilt only then.
 //!
 //! # Assumptions
-//! A policy is a library with a feature `component`; nothing else in its manifest speaks of wasm, so the same crate is a library of
-//! other policies and of tests.
+//! A policy is a library with a feature `component`; nothing else in its manifest speaks of wasm, so the same crate is a library
+//! of other policies and of tests.
 //!
 //! # Flow, for each package
 //! 1. `cargo rustc --crate-type cdylib --features component` for wasm32 in the profile `guest` makes a core module.

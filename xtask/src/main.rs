@@ -1,5 +1,5 @@
-//! The project's own build steps: `cargo xtask guests | convert | crds | check`. Each says what it did; with `--check` it changes nothing and
-//! fails when a generated file is stale.
+//! The project's own build steps: `cargo xtask guests | convert | crds | check`. Each says what it did; with `--check` it changes
+//! nothing and fails when a generated file is stale.
 //!
 //! It runs in the dev profile and knows neither wasmtime nor a cluster, so that it is there within seconds of a fresh clone.
 

@@ -9,6 +9,8 @@ use crate::workspace::Workspace;
 
 /// Longer files are cut by subject.
 const LINES_MAX: usize = 600;
+/// As `max_width` in rustfmt.toml, which keeps code within it and leaves comments alone.
+const COLUMNS_MAX: usize = 130;
 /// Written apart so that this file doesn't break its own rule.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
 
@@ -71,9 +73,19 @@ fn violations_of(file: &str, text: &str, machine: &[String]) -> Vec<String> {
         );
         if file.ends_with(".rs") {
             found.extend(UNFINISHED.iter().filter(|word| line.contains(*word)).map(|word| format!("{}: {word}", place())));
+            if is_long_comment(line) {
+                found.push(format!("{}: a comment of more than {COLUMNS_MAX} columns; wrap it", place()));
+            }
         }
     }
     found
+}
+
+/// A row of a table can't be wrapped.
+fn is_long_comment(line: &str) -> bool {
+    let comment = line.trim_start().strip_prefix("//");
+    let prose = comment.is_some_and(|text| !text.trim_start_matches(['/', '!', ' ']).starts_with('|'));
+    prose && line.chars().count() > COLUMNS_MAX
 }
 
 #[cfg(test)]
@@ -85,7 +97,9 @@ mod tests {
         let machine = ["/home/me/".to_owned()];
         let long = "x\n".repeat(LINES_MAX + 1);
         let unfinished = format!("// {} later", UNFINISHED[0]);
-        let cases: [(&str, &str, &str, usize); 7] = [
+        let wide = |prefix: &str| format!("{prefix} {}", "x".repeat(COLUMNS_MAX - prefix.len()));
+        let (comment, row, code) = (wide("    //!"), wide("/// | a"), wide("let a ="));
+        let cases: [(&str, &str, &str, usize); 11] = [
             ("short", "a.rs", "fn main() {}", 0),
             ("too long", "a.rs", &long, 1),
             ("long, but generated", "a.rs", &format!("// @generated from b\n{long}"), 0),
@@ -93,6 +107,10 @@ mod tests {
             ("a path of this machine", "a.md", "see /home/me/notes", 1),
             ("unfinished code", "a.rs", &unfinished, 1),
             ("prose may speak of it", "a.md", &unfinished, 0),
+            ("a wide comment", "a.rs", &comment, 1),
+            ("a comment as wide as may be", "a.rs", &comment[1..], 0),
+            ("a wide row of a table", "a.rs", &row, 0),
+            ("wide code is rustfmt's business", "a.rs", &code, 0),
         ];
         for (name, file, text, expected) in cases {
             assert_eq!(violations_of(file, text, &machine).len(), expected, "{name}");

@@ -2,11 +2,12 @@
 //!
 //! # Guarantees
 //! 1. Slots are given once: to a server that owns none, is empty, and only if nobody owns or claims any of them.
-//! 2. What may hold data from before is waited for; keys without slots are never covered by an empty server without a person's word.
+//! 2. What may hold data from before is waited for; keys without slots are never covered by an empty server without a person's
+//!    word.
 //!
 //! # Assumptions
-//! The host writes `formed` and the shard's first primary into the ledger before it gives slots. A server that takes slots by itself bumps
-//! no epoch; equal epochs are told apart by the servers.
+//! The host writes `formed` and the shard's first primary into the ledger before it gives slots. A server that takes slots by
+//! itself bumps no epoch; equal epochs are told apart by the servers.
 //!
 //! # Flow, per shard, side by side
 //! 1. Members that answer with keys, or that may hold some: wait, or go by consent.

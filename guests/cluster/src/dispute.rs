@@ -1,14 +1,14 @@
 //! Servers that claim the same slots and don't know each other.
 //!
 //! # Guarantees
-//! 1. What is found is every pair of nodes of which one, by its own word, and the other, by its own or the others', own the same slot, of
-//!    which one holds keys or may hold some, and that don't know each other for certain.
+//! 1. What is found is every pair of nodes of which one, by its own word, and the other, by its own or the others', own the same
+//!    slot, of which one holds keys or may hold some, and that don't know each other for certain.
 //! 2. Two servers are kept apart if one may know, or know somebody who knows, one of such a pair, and the other one the other.
 //!
 //! # Assumptions
-//! Once both sides know each other the higher epoch wins, and the other side deletes its keys of those slots, whoever has the data. That
-//! is so even if the winner failed long ago: a server that lost its `nodes.conf` claims the slots of its keys under a new id with epoch 0,
-//! and gives them to the dead node that it was.
+//! Once both sides know each other the higher epoch wins, and the other side deletes its keys of those slots, whoever has the
+//! data. That is so even if the winner failed long ago: a server that lost its `nodes.conf` claims the slots of its keys under a
+//! new id with epoch 0, and gives them to the dead node that it was.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The other members of a shard replicate its primary.
 //!
 //! # Guarantees
-//! 1. Only a member that holds nothing, or a replica whose history the primary shares, is told to replicate; a copy of something else goes
-//!    by consent.
+//! 1. Only a member that holds nothing, or a replica whose history the primary shares, is told to replicate; a copy of something
+//!    else goes by consent.
 //! 2. An owner of slots is never told to replicate.
 //!
 //! # Assumptions

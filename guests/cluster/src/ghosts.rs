@@ -1,8 +1,8 @@
 //! Nodes that are gone for good are forgotten; slots that a move left open are closed.
 //!
 //! # Guarantees
-//! 1. A node is forgotten only when another node fills its place, or, of one that no record names, when every place is filled by a
-//!    known node; when all say that it failed; and when it owns nothing and nobody replicates it.
+//! 1. A node is forgotten only when another node fills its place, or, of one that no record names, when every place is filled by
+//!    a known node; when all say that it failed; and when it owns nothing and nobody replicates it.
 //! 2. An open slot is closed only at servers that hold no keys: elsewhere keys may lie on both sides.
 
 use vko_replica::view::Standing;

@@ -1,8 +1,8 @@
 //! Members learn of each other; strangers are kept out.
 //!
 //! # Guarantees
-//! 1. Only members are introduced to each other. A server that knows a living node which is no member gets no command at all: two clusters
-//!    that meet become one for good.
+//! 1. Only members are introduced to each other. A server that knows a living node which is no member gets no command at all: two
+//!    clusters that meet become one for good.
 //! 2. Groups that claim the same slots are not joined while a side that may lose them holds keys ([`dispute`]).
 //!
 //! # Assumptions

@@ -1,22 +1,23 @@
-//! The built-in policy of the cluster architecture: 3 to 128 shards, each with one primary and up to four replicas. It creates a cluster and
-//! keeps it alive; the number of shards and members is what it was created with.
+//! The built-in policy of the cluster architecture: 3 to 128 shards, each with one primary and up to four replicas. It creates a
+//! cluster and keeps it alive; the number of shards and members is what it was created with.
 //!
 //! # Guarantees
 //! 1. Pure: the same observation gives the same plan. Nothing panics on data.
-//! 2. No slot is given twice, no owner of slots is told to replicate, and no server that knows a living stranger is told anything.
+//! 2. No slot is given twice, no owner of slots is told to replicate, and no server that knows a living stranger is told
+//!    anything.
 //! 3. Unknown is never no, silent is never dead, and what may hold data is waited for until a person says otherwise.
 //! 4. A quiet cluster gets no tracks and no look before the next event.
 //!
 //! # Assumptions
-//! The host writes the ledger before each act, reads expectations again before it sends, and guards: this policy is the first of two
-//! opinions. The servers elect among themselves while a majority of primaries is alive; a server's agent holds it back while a replica has
-//! more of its data.
+//! The host writes the ledger before each act, reads expectations again before it sends, and guards: this policy is the first of
+//! two opinions. The servers elect among themselves while a majority of primaries is alive; a server's agent holds it back while
+//! a replica has more of its data.
 //!
 //! # Flow
 //! 1. [`spec`] reads what people want, [`view`] sorts what was observed.
 //! 2. [`join`]: members learn of each other. Nothing is done to whoever knows strangers, or to join who is in [`dispute`].
-//! 3. Each shard by itself: [`creation`] gives it slots, [`followers`] brings its members behind its primary, [`takeover`] replaces one
-//!    that is away, [`orphans`] gives back slots that nobody owns any more.
+//! 3. Each shard by itself: [`creation`] gives it slots, [`followers`] brings its members behind its primary, [`takeover`]
+//!    replaces one that is away, [`orphans`] gives back slots that nobody owns any more.
 //! 4. [`ghosts`] clears what is left over. [`status`] follows from the observation alone.
 //!
 //! The decisions in prose: docs/cluster-decisions.md.

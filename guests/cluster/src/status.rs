@@ -167,8 +167,8 @@ fn owned(view: &View<'_>) -> Vec<vko_sdk::common::SlotRange> {
     view.observed.agreed_view.iter().filter(|p| p.replica_of.is_empty()).flat_map(|p| p.slots.iter().copied()).collect()
 }
 
-/// What keeps a member from being as it should be. A server that says the cluster is fine is not believed before all others have a link
-/// to it: it says so for a while after each start.
+/// What keeps a member from being as it should be. A server that says the cluster is fine is not believed before all others have
+/// a link to it: it says so for a while after each start.
 fn wrong(view: &View<'_>, primary: Option<&Node<'_>>, node: &Node<'_>) -> Option<String> {
     let member = &node.member;
     let waiting = member.pod.map_or("", |p| p.waiting.as_str());

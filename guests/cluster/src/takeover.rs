@@ -1,15 +1,15 @@
 //! A shard whose primary is away.
 //!
 //! # Guarantees
-//! 1. Nobody is told to take over from a primary that may be alive: dead is a container that ended, a pod or node that is gone, or a server
-//!    that our agent holds back. Silent is not dead.
-//! 2. While a majority of primaries answers, votes decide (force). Without one, one shard at a time takes over by itself: each success
-//!    may restore the majority, and then the servers elect.
+//! 1. Nobody is told to take over from a primary that may be alive: dead is a container that ended, a pod or node that is gone,
+//!    or a server that our agent holds back. Silent is not dead.
+//! 2. While a majority of primaries answers, votes decide (force). Without one, one shard at a time takes over by itself: each
+//!    success may restore the majority, and then the servers elect.
 //! 3. A replica without data takes over only by consent.
 //!
 //! # Assumptions
-//! One owner for each hand-over: the hook of an ending pod; the agent of a server that it holds while a majority is there; the servers' own
-//! election for a primary that ended and may be back in a moment.
+//! One owner for each hand-over: the hook of an ending pod; the agent of a server that it holds while a majority is there; the
+//! servers' own election for a primary that ended and may be back in a moment.
 //!
 //! # Flow
 //! 1. What is known of the owner of the shard's slots.
@@ -240,8 +240,8 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
     Decision { data_lost: Some(text), ..Decision::default() }
 }
 
-/// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Consent is asked for
-/// the member with the most keys.
+/// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Consent is
+/// asked for the member with the most keys.
 pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken: &[SlotRange], steps: &mut Steps) -> Vec<Block> {
     let slots = slots::minus(&shard.planned, taken);
     let awaited = shard.nodes.iter().find(|n| n.says.is_none() && n.member.pod.is_some());

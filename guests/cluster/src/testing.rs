@@ -1,5 +1,5 @@
-//! A cluster of servers that aren't there, for tests: as much of their behaviour as decisions rest on. [`World`] applies steps, lets time pass,
-//! and shows itself as an observation.
+//! A cluster of servers that aren't there, for tests: as much of their behaviour as decisions rest on. [`World`] applies steps,
+//! lets time pass, and shows itself as an observation.
 //!
 //! Names: instance `x`, pods `drc-x-0-0`.., UIDs `uid-0-0-1`.. (shard, ordinal, how manieth pod), node ids `node-0-0-1`...
 
@@ -325,7 +325,8 @@ impl World {
         }
     }
 
-    /// Two that know each other and claim the same slots: the higher epoch, then the higher id, has them; the other's keys there are gone.
+    /// Two that know each other and claim the same slots: the higher epoch, then the higher id, has them; the other's keys there
+    /// are gone.
     fn settle_claims(&mut self) {
         let claims: Vec<(u64, String, Vec<SlotRange>)> =
             self.servers.iter().filter(|s| s.state == State::Up).map(|s| (s.epoch, s.id.clone(), s.slots.clone())).collect();

@@ -5,8 +5,8 @@
 //! 2. What one server believes is the agreed view with that server's differences; where those were cut off, it is unknown.
 //!
 //! # Assumptions
-//! The host lists in `differs` what a server believes otherwise (with its own node, if it claims other slots than agreed), and counts
-//! all of it in `differences`.
+//! The host lists in `differs` what a server believes otherwise (with its own node, if it claims other slots than agreed), and
+//! counts all of it in `differences`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Sentinels that stand alone: a Sentinel object that no instance owns. Instances that refer to it watch their data sets there; here only the
-//! Sentinels themselves are wanted.
+//! Sentinels that stand alone: a Sentinel object that no instance owns. Instances that refer to it watch their data sets there;
+//! here only the Sentinels themselves are wanted.
 //!
 //! # Guarantees
 //! No step is ever asked for: what such Sentinels watch is the business of those who refer to them.

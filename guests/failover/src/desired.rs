@@ -4,7 +4,8 @@ use vko_sdk::planning::{Budget, Desired, Purpose, Service, ServiceKind, StartMod
 
 use crate::group::Group;
 
-/// The Sentinels' workload, governing Service and budget. Their number doesn't depend on what runs: a lost one comes back by itself.
+/// The Sentinels' workload, governing Service and budget. Their number doesn't depend on what runs: a lost one comes back by
+/// itself.
 pub fn sentinels(group: &Group<'_>) -> Vec<Desired> {
     let workload = &group.workload;
     vec![

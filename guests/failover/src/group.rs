@@ -6,8 +6,8 @@
 //! 3. Whom the group names is what a majority of the seats knows of; of differing words the one of the highest config epoch.
 //!
 //! # Assumptions
-//! A Sentinel in a new pod knows nothing. One whose container starts again in the same pod knows what it knew. While a Sentinel carries a
-//! failover out, it shows the old primary's address under the new epoch: its word doesn't count then.
+//! A Sentinel in a new pod knows nothing. One whose container starts again in the same pod knows what it knew. While a Sentinel
+//! carries a failover out, it shows the old primary's address under the new epoch: its word doesn't count then.
 
 use std::collections::BTreeSet;
 
@@ -224,8 +224,8 @@ pub enum Word {
     Open,
 }
 
-/// Holds the word, so old (ms), against what a member says. Sentinels name a pod only after they saw it as a primary: one that is asked later
-/// and is none has lost the role again.
+/// Holds the word, so old (ms), against what a member says. Sentinels name a pod only after they saw it as a primary: one that is
+/// asked later and is none has lost the role again.
 pub fn judge(member: &Member<'_>, word_age: u64) -> Word {
     match member.standing {
         Standing::Absent | Standing::Dead | Standing::Starting | Standing::Loading { unnamed: true } => Word::Disproved,

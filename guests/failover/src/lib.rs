@@ -1,20 +1,24 @@
-//! The built-in policy of the failover architecture: one data set, one primary, up to four replicas, and Sentinels that decide who takes over.
+//! The built-in policy of the failover architecture: one data set, one primary, up to four replicas, and Sentinels that decide
+//! who takes over.
 //!
 //! # Guarantees
 //! 1. Pure: the same observation gives the same plan. Nothing panics on data.
-//! 2. At most one writer is routed to: one that answers as a primary and that the Sentinels (or, where no majority of them agrees, the
-//!    ledger) call so.
-//! 3. A primary that is merely silent is replaced by Sentinels, never by the operator. While they move the role, nothing else is done to it.
-//! 4. An empty server is never promoted while a synced one is there. What may hold data is waited for until a person says otherwise.
+//! 2. At most one writer is routed to: one that answers as a primary and that the Sentinels (or, where no majority of them
+//!    agrees, the ledger) call so.
+//! 3. A primary that is merely silent is replaced by Sentinels, never by the operator. While they move the role, nothing else is
+//!    done to it.
+//! 4. An empty server is never promoted while a synced one is there. What may hold data is waited for until a person says
+//!    otherwise.
 //! 5. Of Sentinels that others share, only this data set's monitor is touched. None is ever reset.
 //!
 //! # Assumptions
-//! Those of the replica policy. Sentinels name a pod only after they saw it as a primary; they take over the word of a higher config epoch
-//! within seconds.
+//! Those of the replica policy. Sentinels name a pod only after they saw it as a primary; they take over the word of a higher
+//! config epoch within seconds.
 //!
 //! # Flow
 //! 1. [`spec`] reads what people want, [`group`] what the Sentinels say; whom they name is the view's authority.
-//! 2. The replica policy decides all that concerns the data set. In place of its promotion stands [`succession`], without its fence.
+//! 2. The replica policy decides all that concerns the data set. In place of its promotion stands [`succession`], without its
+//!    fence.
 //! 3. [`monitors`] makes each Sentinel watch the accepted primary; [`report`] says what people see.
 //!
 //! A Sentinel object that stands alone has no data set: [`alone`]. The decisions in prose: docs/failover-decisions.md.
@@ -68,8 +72,8 @@ impl Policy for FailoverPolicy {
     }
 }
 
-/// The plan for an observation, under preferences of a policy that is built on this one. They count where the operator promotes; Sentinels
-/// know nothing of them.
+/// The plan for an observation, under preferences of a policy that is built on this one. They count where the operator promotes;
+/// Sentinels know nothing of them.
 ///
 /// # Errors
 /// [`PolicyError::Insufficient`]: of another architecture, or a spec out of range; the instance stays as it is.

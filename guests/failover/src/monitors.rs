@@ -7,9 +7,9 @@
 //! 4. A Sentinel isn't told of a new primary before that one has its replicas, as far as they are about to come.
 //!
 //! # Assumptions
-//! A new monitor begins at config epoch 0. Sentinels take over the word of a higher epoch within seconds, so one stale Sentinel would turn
-//! fresh ones back. A Sentinel asks a primary for its replicas as soon as it watches it, and again only every 10 s. The host sets a monitor's
-//! credential before its quorum, so one that was cut short has another quorum.
+//! A new monitor begins at config epoch 0. Sentinels take over the word of a higher epoch within seconds, so one stale Sentinel
+//! would turn fresh ones back. A Sentinel asks a primary for its replicas as soon as it watches it, and again only every 10 s.
+//! The host sets a monitor's credential before its quorum, so one that was cut short has another quorum.
 //!
 //! # Flow, while one primary serves that the ledger knows
 //! 1. [`classify`] each Sentinel.
@@ -30,7 +30,8 @@ use crate::report::unmeshed;
 
 /// Account that Sentinels log in to the data servers with.
 const ACCOUNT: &str = "sentinel";
-/// Within this time (ms) after a new primary's history was first seen, a Sentinel that names another one may merely not have heard of it.
+/// Within this time (ms) after a new primary's history was first seen, a Sentinel that names another one may merely not have
+/// heard of it.
 const HEARSAY_MS: u64 = 15_000;
 /// How often (ms) a Sentinel asks a primary for its replicas. One that is told before they follow learns of them so much later.
 const REPLICAS_ASKED_MS: u64 = 10_000;
@@ -42,7 +43,8 @@ pub enum Knowledge {
     Unclear,
     /// It watches the primary as it should.
     Right,
-    /// It watches the primary, but these options differ; none: it holds a primary for down that answers, so its credentials may be old.
+    /// It watches the primary, but these options differ; none: it holds a primary for down that answers, so its credentials may
+    /// be old.
     Drifted(Vec<(String, String)>),
     /// It doesn't watch this data set.
     Lacking,
@@ -81,8 +83,8 @@ pub fn reconcile(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> De
     waiting.and(decision).and(Decision::look(if soon { SOON_MS } else { 0 }))
 }
 
-/// Whether replicas are about to come that the primary doesn't have yet: those that answer, and in a new instance those that start. They are
-/// waited for while its history is younger than a Sentinel would take to ask for them a second time.
+/// Whether replicas are about to come that the primary doesn't have yet: those that answer, and in a new instance those that
+/// start. They are waited for while its history is younger than a Sentinel would take to ask for them a second time.
 fn replicas_come(view: &View<'_>, primary: &Member<'_>) -> bool {
     let Some(facts) = primary.facts_now() else { return false };
     let young = |seen: u64| view.observed.now.saturating_sub(seen) < REPLICAS_ASKED_MS;
@@ -98,8 +100,8 @@ fn replicas_come(view: &View<'_>, primary: &Member<'_>) -> bool {
     known.is_some_and(|l| young(l.seen)) && view.members.iter().filter(wanted).any(|m| comes(m) && !attached(m))
 }
 
-/// The first Sentinel that sees no majority because it counts some that are gone: it forgets all of them and finds those that live. Not where
-/// the quorum asks for every one.
+/// The first Sentinel that sees no majority because it counts some that are gone: it forgets all of them and finds those that
+/// live. Not where the quorum asks for every one.
 fn renew(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> Option<Track> {
     let ids: Vec<&str> = group.seats.iter().filter_map(|s| s.sentinel).map(|s| s.id.as_str()).collect();
     let counts_ghosts = |m: &Monitor| m.peers.iter().any(|p| p.down && !ids.contains(&p.id.as_str()));
@@ -147,8 +149,8 @@ fn hearsay(view: &View<'_>, primary: &Member<'_>) -> bool {
     lineage.is_none_or(|l| view.observed.now.saturating_sub(l.seen) < HEARSAY_MS)
 }
 
-/// Whether a Sentinel was told nothing lately. One that holds a primary for down that answers gets its credential again, but not over and over: it
-/// may be the network, and each setting makes it write its file.
+/// Whether a Sentinel was told nothing lately. One that holds a primary for down that answers gets its credential again, but not
+/// over and over: it may be the network, and each setting makes it write its file.
 fn untold(view: &View<'_>, seat: &Seat<'_>) -> bool {
     ["monitor", "set-monitor"].iter().all(|operation| recent(view.observed, operation, &seat.name).is_none())
 }

@@ -130,7 +130,8 @@ fn sees_replica(monitor: &Monitor, uid: &str) -> bool {
     monitor.replicas.iter().any(|r| !r.down && matches!(&r.pod, Upstream::Pod(pod) if pod == uid))
 }
 
-/// Entries of servers and Sentinels that exist no more. They do no harm to a data set whose Sentinels keep their ids, and are only said.
+/// Entries of servers and Sentinels that exist no more. They do no harm to a data set whose Sentinels keep their ids, and are
+/// only said.
 pub fn ghosts(view: &View<'_>, group: &Group<'_>) -> String {
     let ours = |pod: &Upstream| matches!(pod, Upstream::Pod(uid) if view.by_pod(uid).is_some());
     let ids: Vec<&str> = group.seats.iter().filter_map(|s| s.sentinel).map(|s| s.id.as_str()).collect();

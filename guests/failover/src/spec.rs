@@ -8,7 +8,8 @@ use vko_sdk::{PolicyError, Violation};
 
 /// Sentinels where the number isn't said.
 const SENTINELS: u32 = 3;
-/// Lowest `down-after-milliseconds`. Below about 2.2 s Sentinels never find a good replica for a primary that came back following nobody.
+/// Lowest `down-after-milliseconds`. Below about 2.2 s Sentinels never find a good replica for a primary that came back following
+/// nobody.
 pub const DOWN_AFTER_MIN_MS: u64 = 3_000;
 /// `down-after-milliseconds` of a Sentinel that wasn't told one: the server's own default.
 const DOWN_AFTER_MS: u64 = 30_000;

@@ -3,18 +3,19 @@
 //! # Guarantees
 //! 1. A failover that Sentinels carry out, or are about to, has one owner: nothing is done to the role meanwhile.
 //! 2. A primary that may merely be silent is replaced by Sentinels alone.
-//! 3. One that is certainly none any more (ended, gone, back following nobody) is replaced at once: by a failover at a Sentinel, if its choice
-//!    would be a copy that streamed to the end; else by the operator, on the evidence that the replica architecture asks for.
+//! 3. One that is certainly none any more (ended, gone, back following nobody) is replaced at once: by a failover at a Sentinel,
+//!    if its choice would be a copy that streamed to the end; else by the operator, on the evidence that the replica architecture
+//!    asks for.
 //! 4. The operator goes on without Sentinels only when they can't act: too few of them run.
 //!
 //! # Assumptions
-//! Sentinels choose by priority, then offset, then run id, whatever the lineage. They begin a failover within seconds after they agree that the
-//! primary is down, or not for a long time.
+//! Sentinels choose by priority, then offset, then run id, whatever the lineage. They begin a failover within seconds after they
+//! agree that the primary is down, or not for a long time.
 //!
 //! # Flow
 //! 1. While a failover is [`under_way`], wait.
-//! 2. What the group can do ([`Power`]). A majority: [`by_sentinels`]. Silent ones: wait, or go by consent. Coming ones: wait for a minute.
-//!    None: as in the replica architecture.
+//! 2. What the group can do ([`Power`]). A majority: [`by_sentinels`]. Silent ones: wait, or go by consent. Coming ones: wait for
+//!    a minute. None: as in the replica architecture.
 //! 3. After a promotion by the operator, [`crate::monitors`] points the Sentinels at the new primary.
 
 use std::cmp::Reverse;
@@ -33,8 +34,8 @@ use vko_sdk::planning::{Expectation, Operation, SentinelEpochOf, SentinelName};
 use crate::cause::{Block, Cause, Decision};
 use crate::group::{Group, Power, Seat, State, Word};
 
-/// Once Sentinels agree that the primary is down, they begin within a second or two. What they haven't begun after this long (ms) they
-/// don't begin for a long time: an attempt failed, and the next one waits for twice the failover timeout.
+/// Once Sentinels agree that the primary is down, they begin within a second or two. What they haven't begun after this long (ms)
+/// they don't begin for a long time: an attempt failed, and the next one waits for twice the failover timeout.
 pub const TURN_MS: u64 = 15_000;
 /// How long (ms) Sentinels that start again are waited for.
 pub const COMING_MS: u64 = 60_000;
@@ -110,8 +111,8 @@ fn successor(view: &View<'_>, group: &Group<'_>) -> Option<Decision> {
     }
 }
 
-/// As in the replica architecture, on the data alone. A member that gives no answer may have been made the primary by Sentinels, unless
-/// most of them say whom they made it.
+/// As in the replica architecture, on the data alone. A member that gives no answer may have been made the primary by Sentinels,
+/// unless most of them say whom they made it.
 fn by_data(view: &View<'_>, group: &Group<'_>, preferences: &Preferences<'_>) -> Decision {
     let decision = promotion::succeed(view, preferences);
     let promotes = decision.tracks.iter().any(|t| t.subject == PRIMARY);
@@ -170,8 +171,8 @@ fn theirs(group: &Group<'_>, mut decision: Decision) -> Decision {
     decision
 }
 
-/// A failover at the first Sentinel that would choose a copy which streamed to the end. A majority must answer at this moment, and none of them
-/// be in TILT.
+/// A failover at the first Sentinel that would choose a copy which streamed to the end. A majority must answer at this moment,
+/// and none of them be in TILT.
 fn order(view: &View<'_>, group: &Group<'_>) -> Option<Decision> {
     if !group.majority_without(None) || group.seats.iter().any(|s| s.state == State::Tilt) {
         return None;
@@ -191,15 +192,15 @@ fn order(view: &View<'_>, group: &Group<'_>) -> Option<Decision> {
     Some(Decision { look_again: SOON_MS, ..Decision::act(plan::track(PRIMARY, vec![step])) })
 }
 
-/// Whether a Sentinel names a member as the primary that has ended, or says now that it is none, or a pod of this instance that is gone. An
-/// address of which nobody remembers whose it was isn't known to be lost: the operator promotes by itself then.
+/// Whether a Sentinel names a member as the primary that has ended, or says now that it is none, or a pod of this instance that
+/// is gone. An address of which nobody remembers whose it was isn't known to be lost: the operator promotes by itself then.
 fn names_a_lost_one(view: &View<'_>, monitor: &Monitor) -> bool {
     let Upstream::Pod(uid) = &monitor.primary else { return false };
     view.by_pod(uid).is_none_or(|m| m.standing == Standing::Dead || (matches!(m.standing, Standing::Replica(..)) && m.fresh()))
 }
 
-/// Whom a Sentinel would promote: of the replicas that it knows and can reach the one of the lowest priority number (0 is never chosen), the
-/// highest offset, the lowest run id.
+/// Whom a Sentinel would promote: of the replicas that it knows and can reach the one of the lowest priority number (0 is never
+/// chosen), the highest offset, the lowest run id.
 fn choice_of<'v, 'a>(view: &'v View<'a>, monitor: &Monitor) -> Option<&'v Member<'a>> {
     let leads = |uid: &str| matches!(&monitor.primary, Upstream::Pod(pod) if pod == uid);
     let knows = |uid: &str| monitor.replicas.iter().any(|r| !r.down && matches!(&r.pod, Upstream::Pod(pod) if pod == uid));

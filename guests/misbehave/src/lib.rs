@@ -1,5 +1,5 @@
-//! A policy of the replica architecture that fails on request: the host is tested against it. The fault is named by the annotation
-//! [`ANNOTATION`] of the observed instance (for `validate`: by the key `misbehave` of the spec); without one it holds.
+//! A policy of the replica architecture that fails on request: the host is tested against it. The fault is named by the
+//! annotation [`ANNOTATION`] of the observed instance (for `validate`: by the key `misbehave` of the spec); without one it holds.
 //!
 //! One build with all faults, so that a test of the sandbox compiles one component only.
 

@@ -44,9 +44,9 @@ pub fn hold(tracks: Vec<Track>, observed: &Observed) -> (Vec<Track>, u64) {
     (free, soonest)
 }
 
-/// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row. A step that was
-/// done and is wanted again all the same waits, too: first until its effect can have been seen, then as if it had missed. Without this a
-/// step that succeeds and changes nothing is asked for at every look.
+/// How long (ms) the next try of that operation on that subject waits: 1, 2, 4 .. 30 s after the newest of misses in a row. A
+/// step that was done and is wanted again all the same waits, too: first until its effect can have been seen, then as if it had
+/// missed. Without this a step that succeeds and changes nothing is asked for at every look.
 pub fn wait_ms(observed: &Observed, operation: &str, subject: &str) -> u64 {
     let Some(newest) = recent(observed, operation, subject) else { return 0 };
     let (row, first) = match misses_in_a_row(observed, operation, subject) {
@@ -61,7 +61,8 @@ pub fn wait_ms(observed: &Observed, operation: &str, subject: &str) -> u64 {
     wait.min(WAIT_MAX_MS).saturating_sub(newest.age)
 }
 
-/// How often, counted from the newest, that was done: each at most so long after the one before that it can have been a repetition.
+/// How often, counted from the newest, that was done: each at most so long after the one before that it can have been a
+/// repetition.
 fn successes_in_a_row(observed: &Observed, operation: &str, subject: &str) -> usize {
     let outcomes = observed.recent.iter().filter(|outcome| outcome.operation == operation && outcome.subject == subject);
     let mut before = 0;

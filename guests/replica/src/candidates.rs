@@ -13,8 +13,8 @@ use crate::view::{IN_FLIGHT_BYTES, Member, Standing, View};
 
 /// What a user of this policy as a library may prefer.
 pub struct Preferences<'p> {
-    /// Pods that shall not become the primary while another candidate exists. It chooses among copies that are equally safe in kind
-    /// (streamed to the end, say), not in offset: the one that it picks may lack a few writes that the other one has.
+    /// Pods that shall not become the primary while another candidate exists. It chooses among copies that are equally safe in
+    /// kind (streamed to the end, say), not in offset: the one that it picks may lack a few writes that the other one has.
     pub may_promote: &'p dyn Fn(&Pod) -> bool,
 }
 
@@ -55,8 +55,9 @@ pub fn promotable(view: &View<'_>, member: &Member<'_>) -> bool {
     }
 }
 
-/// Whether a replica's link broke (before it was detached, if it was) while the last primary served on, so that it lacks what was written
-/// since. What a fence lets through meanwhile is within the bound for lost writes; without one the two moments must agree.
+/// Whether a replica's link broke (before it was detached, if it was) while the last primary served on, so that it lacks what was
+/// written since. What a fence lets through meanwhile is within the bound for lost writes; without one the two moments must
+/// agree.
 fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
     let down = facts.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse::<u64>().ok());
     let Some(down) = down else { return false };
@@ -78,8 +79,8 @@ fn last_word<'a>(view: &View<'a>) -> Option<(u64, &'a ServerFacts)> {
     Some((view.observed.now.saturating_sub(member.server?.age), facts))
 }
 
-/// Whether a server that follows nobody was detached rather than restarted: it runs since before the last primary fell silent, or since
-/// before the detaching that a fence records.
+/// Whether a server that follows nobody was detached rather than restarted: it runs since before the last primary fell silent, or
+/// since before the detaching that a fence records.
 fn ran_through(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
     let now = view.observed.now;
     let age = member.server.map_or(0, |s| s.age);
@@ -89,14 +90,15 @@ fn ran_through(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> boo
     detached || view.members.iter().filter_map(|m| silent_since(view, m)).any(|since| started < since)
 }
 
-/// When the detaching was written down, by the clock of the operator that did it (`fence-detached:<pod>`). The record itself counts from when
-/// this operator learnt of it, which is the safe side for the fence's closing and not for what ran at the time.
+/// When the detaching was written down, by the clock of the operator that did it (`fence-detached:<pod>`). The record itself
+/// counts from when this operator learnt of it, which is the safe side for the fence's closing and not for what ran at the time.
 fn written_at(view: &View<'_>, fence: &FenceRecord) -> u64 {
     let of_it = |p: &&Pair| p.key.strip_prefix("fence-detached:") == Some(fence.pod.as_str());
     view.observed.extensions.iter().find(of_it).and_then(|p| p.value.parse().ok()).unwrap_or(fence.detached_at)
 }
 
-/// Since when (Unix ms) a fenced member is silent; if that began before this operator looked, the moment when the fence was set must do.
+/// Since when (Unix ms) a fenced member is silent; if that began before this operator looked, the moment when the fence was set
+/// must do.
 fn silent_since(view: &View<'_>, member: &Member<'_>) -> Option<u64> {
     let (Standing::Silent(facts), Some(Reach::Silent(lasting))) = (member.standing, member.server.map(|s| &s.reach)) else {
         return None;
@@ -106,8 +108,8 @@ fn silent_since(view: &View<'_>, member: &Member<'_>) -> Option<u64> {
     Some(if witnessed { view.observed.now.saturating_sub(*lasting) } else { fence.set_at })
 }
 
-/// The best of some members: those that people want before those that are to go, those that are preferred before others, then the highest
-/// offset, the most keys, the lowest ordinal. Give it members of one lineage, or of none.
+/// The best of some members: those that people want before those that are to go, those that are preferred before others, then the
+/// highest offset, the most keys, the lowest ordinal. Give it members of one lineage, or of none.
 pub fn best<'v, 'a>(view: &View<'a>, among: &[&'v Member<'a>], preferences: &Preferences<'_>) -> Option<&'v Member<'a>> {
     let rank = |m: &&&'v Member<'a>| {
         let wanted = m.ordinal < view.wanted();
@@ -127,15 +129,15 @@ pub fn may_return(view: &View<'_>, member: &Member<'_>) -> bool {
     }
 }
 
-/// A claim whose place will have a pod again, on a volume that isn't gone with its node. Claims beyond the workload are left over from
-/// members that were removed while the data set was whole.
+/// A claim whose place will have a pod again, on a volume that isn't gone with its node. Claims beyond the workload are left over
+/// from members that were removed while the data set was whole.
 fn claim_returns(view: &View<'_>, member: &Member<'_>) -> bool {
     let there = member.claim.is_some_and(|c| c.node_exists != Some(false) && c.phase != "Lost");
     there && member.ordinal < view.current.max(view.spec.replicas)
 }
 
-/// A pod without a claim keeps its data over a restart of its container. A pod that the ledger doesn't know and that never restarted is
-/// new: it holds nothing.
+/// A pod without a claim keeps its data over a restart of its container. A pod that the ledger doesn't know and that never
+/// restarted is new: it holds nothing.
 fn pod_returns(view: &View<'_>, member: &Member<'_>) -> bool {
     let (Some(pod), None) = (member.pod, member.claim) else { return false };
     let node = !matches!(pod.node_state, NodeState::Gone | NodeState::OutOfService);

@@ -1,5 +1,5 @@
-//! Consents: a person allows one loss by repeating a token. The token names what would be done to whom, and the situation in which it
-//! was asked for, so that it never fits another one.
+//! Consents: a person allows one loss by repeating a token. The token names what would be done to whom, and the situation in
+//! which it was asked for, so that it never fits another one.
 
 use vko_sdk::Observed;
 
@@ -24,8 +24,8 @@ impl Kind {
     }
 }
 
-/// The token that is asked for now. A consent is used up before the act, which may fail all the same; then another token is asked for,
-/// since the first one, which stays in people's manifests, must not count again.
+/// The token that is asked for now. A consent is used up before the act, which may fail all the same; then another token is asked
+/// for, since the first one, which stays in people's manifests, must not count again.
 pub fn token(observed: &Observed, kind: Kind, target: &str, situation: &[&str]) -> String {
     let first = name(kind, target, situation);
     let used = |token: &str| observed.extensions.iter().any(|p| p.key == "consent-used" && p.value == token);

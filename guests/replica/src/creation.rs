@@ -5,7 +5,8 @@
 //! 2. Not all members need to be up. A pod that doesn't answer and holds nothing is no obstacle.
 //!
 //! # Assumptions
-//! The host writes `formed` and the first primary into the ledger before it promotes. It says which claims are older than the instance.
+//! The host writes `formed` and the first primary into the ledger before it promotes. It says which claims are older than the
+//! instance.
 //!
 //! # Flow
 //! 1. Claims out of reach that may hold older data: wait, or go by consent.
@@ -89,7 +90,8 @@ fn holds_older_data(view: &View<'_>, member: &Member<'_>) -> bool {
     there.is_some_and(|c| older_than_instance(view.observed, c))
 }
 
-/// Whether a claim was there before the instance: the host says so (`claim-before-instance`). One that the workload made held nothing.
+/// Whether a claim was there before the instance: the host says so (`claim-before-instance`). One that the workload made held
+/// nothing.
 fn older_than_instance(observed: &Observed, claim: &Claim) -> bool {
     observed.extensions.iter().any(|p| p.key == "claim-before-instance" && p.value == claim.name)
 }

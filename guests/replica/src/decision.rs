@@ -175,8 +175,9 @@ pub fn sooner(a: u64, b: u64) -> u64 {
     }
 }
 
-/// A step on a member's server that is bound to what it is now: its run, its lineage, how far it reaches, its role. Whom it follows is
-/// named where that one is there to be compared with; following nobody can't be expected, but the run and its lineage can.
+/// A step on a member's server that is bound to what it is now: its run, its lineage, how far it reaches, its role. Whom it
+/// follows is named where that one is there to be compared with; following nobody can't be expected, but the run and its lineage
+/// can.
 pub fn bound_step(view: &View<'_>, member: &Member<'_>, operation: Operation, reason: String) -> Step {
     let step = plan::step(operation, reason);
     let (Some(uid), Some(facts)) = (member.uid(), member.facts_now()) else { return step };

@@ -1,8 +1,10 @@
-//! The fence of a serving primary: it refuses writes by itself once it hears too few replicas, so that a silent one can be replaced.
+//! The fence of a serving primary: it refuses writes by itself once it hears too few replicas, so that a silent one can be
+//! replaced.
 //!
 //! # Guarantees
-//! 1. The fence asks for as many replicas as a majority leaves outside (floor(members / 2)), but never for more than are synced: a
-//!    primary alone writes on. The price: a primary that falls silent with a lowered fence isn't replaced until its end is certain.
+//! 1. The fence asks for as many replicas as a majority leaves outside (floor(members / 2)), but never for more than are synced:
+//!    a primary alone writes on. The price: a primary that falls silent with a lowered fence isn't replaced until its end is
+//!    certain.
 //! 2. It is lowered at once and raised again as soon as replicas are synced.
 //!
 //! # Assumptions

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! 1. A member is told to follow only a primary that answers, and never while a hand-over is under way.
-//! 2. A second primary follows only if it holds nothing that the accepted one lacks, or was fenced before the role was taken from it;
-//!    else a person decides.
+//! 2. A second primary follows only if it holds nothing that the accepted one lacks, or was fenced before the role was taken from
+//!    it; else a person decides.
 //!
 //! # Assumptions
 //! The ledger names the accepted primary: it is written before the role is given.

@@ -1,5 +1,5 @@
-//! The built-in policy of the replica architecture: one data set, one primary, up to four replicas, no Sentinel. The operator promotes
-//! on evidence.
+//! The built-in policy of the replica architecture: one data set, one primary, up to four replicas, no Sentinel. The operator
+//! promotes on evidence.
 //!
 //! # Guarantees
 //! 1. Pure: the same observation gives the same plan. Nothing panics on data.
@@ -8,16 +8,17 @@
 //! 4. A quiet instance gets no tracks and no look before the next event.
 //!
 //! # Assumptions
-//! The host renders objects, keeps labels by the routing, writes the ledger before each act, reads expectations again before it sends,
-//! and guards: this policy is the first of two opinions.
+//! The host renders objects, keeps labels by the routing, writes the ledger before each act, reads expectations again before it
+//! sends, and guards: this policy is the first of two opinions.
 //!
 //! # Flow
 //! 1. [`spec`] reads what people want, [`view`] sorts what was observed.
-//! 2. [`primary`] says who is the primary. Nobody: [`creation`] or [`promotion`]. Somebody: [`followers`], [`fence`], [`membership`].
+//! 2. [`primary`] says who is the primary. Nobody: [`creation`] or [`promotion`]. Somebody: [`followers`], [`fence`],
+//!    [`membership`].
 //! 3. [`routing`] and [`status`] follow from the observation alone; [`backoff`] holds steps that failed lately.
 //!
-//! Other policies reuse all of it by [`decide_with`], or its parts: the failover policy puts Sentinels before [`promotion`] and beside the
-//! rest ([`act`], [`conclude`], [`view::Authority`]). The decisions in prose: docs/replica-decisions.md.
+//! Other policies reuse all of it by [`decide_with`], or its parts: the failover policy puts Sentinels before [`promotion`] and
+//! beside the rest ([`act`], [`conclude`], [`view::Authority`]). The decisions in prose: docs/replica-decisions.md.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod backoff;
@@ -98,11 +99,12 @@ pub fn decide_with(observed: &Observed, preferences: &Preferences<'_>) -> Result
     Ok(conclude(&view, &accepted, wish, Beside::default()))
 }
 
-/// Who succeeds while nobody answers as a primary: [`promotion::succeed`], or what a policy that is built on this one puts before it.
+/// Who succeeds while nobody answers as a primary: [`promotion::succeed`], or what a policy that is built on this one puts before
+/// it.
 pub type Succession<'s, C> = dyn Fn(&View<'_>, &Preferences<'_>) -> Decision<C> + 's;
 
-/// The plan of a data set. `wish`: what should be done; it isn't asked while the instance is paused or deleted. `beside`: what another policy
-/// adds.
+/// The plan of a data set. `wish`: what should be done; it isn't asked while the instance is paused or deleted. `beside`: what
+/// another policy adds.
 pub fn conclude<C: Debug + Clone + From<Cause>>(
     view: &View<'_>,
     accepted: &Accepted<'_, '_>,

@@ -1,17 +1,21 @@
 //! How many members there are, how they start, and what becomes of removed ones.
 //!
 //! # Guarantees
-//! 1. No second member is added before the first one is known to start following nobody: else a restart would be a second primary.
-//! 2. No member is removed that is the primary, while a hand-over is under way, or without which no synced copy remains where there
-//!    should be one; the fence is lowered before.
-//! 3. A claim is deleted only if the spec says so, the ledger knows it as a member's, its pod is gone, and the data lives elsewhere.
+//! 1. No second member is added before the first one is known to start following nobody: else a restart would be a second
+//!    primary.
+//! 2. No member is removed that is the primary, while a hand-over is under way, or without which no synced copy remains where
+//!    there should be one; the fence is lowered before.
+//! 3. A claim is deleted only if the spec says so, the ledger knows it as a member's, its pod is gone, and the data lives
+//!    elsewhere.
 //!
 //! # Assumptions
-//! The host applies the workload as desired and refreshes the mounted start mode (`start-mode-mounted:<pod>` says what is mounted).
+//! The host applies the workload as desired and refreshes the mounted start mode (`start-mode-mounted:<pod>` says what is
+//! mounted).
 //!
 //! # Flow
-//! Out: [`size`] keeps one member and asks for `named`; once it is mounted, it asks for all. In: [`shrink`] moves the role to a member
-//! that stays, lowers the fence; then [`size`] asks for fewer; then [`leftovers`] deletes claims, and one member starts `alone` again.
+//! Out: [`size`] keeps one member and asks for `named`; once it is mounted, it asks for all. In: [`shrink`] moves the role to a
+//! member that stays, lowers the fence; then [`size`] asks for fewer; then [`leftovers`] deletes claims, and one member starts
+//! `alone` again.
 
 use vko_sdk::plan;
 use vko_sdk::planning::{Budget, Desired, HandOver, Operation, Purpose, Service, ServiceKind, StartMode, Track, Workload};
@@ -101,7 +105,8 @@ fn shrink_obstacle(view: &View<'_>, primary: &Member<'_>) -> Option<Obstacle> {
     (now > min).then_some(Obstacle::FenceTooHigh(min))
 }
 
-/// How many members the fence counts with: as many as will stay, once nothing but the fence stands in the way of removing the others.
+/// How many members the fence counts with: as many as will stay, once nothing but the fence stands in the way of removing the
+/// others.
 pub fn counted(view: &View<'_>, primary: &Member<'_>) -> u32 {
     if view.current <= view.spec.replicas {
         return view.current;

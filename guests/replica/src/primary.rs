@@ -106,9 +106,9 @@ pub fn writer(view: &View<'_>, member: &Member<'_>) -> Writer {
     }
 }
 
-/// Whether a member that gives no usable answer may be a primary: it is the last one by the ledger (which is written before the role is
-/// given), its last word was "primary", it was never heard, somebody said later that he follows it, a hook may have handed the role to it, or
-/// the data moved on to a lineage that nobody recorded.
+/// Whether a member that gives no usable answer may be a primary: it is the last one by the ledger (which is written before the
+/// role is given), its last word was "primary", it was never heard, somebody said later that he follows it, a hook may have
+/// handed the role to it, or the data moved on to a lineage that nobody recorded.
 fn suspected(view: &View<'_>, member: &Member<'_>, facts: Option<&ServerFacts>) -> bool {
     let uid = member.uid().unwrap_or_default();
     let was_last = view.last.is_some_and(|l| l.pod == uid || (l.pod.is_empty() && l.ordinal == member.ordinal));
@@ -116,8 +116,8 @@ fn suspected(view: &View<'_>, member: &Member<'_>, facts: Option<&ServerFacts>) 
     was_last || said_primary || followed_later(view, member) || handed_over_unseen(view, member, facts) || moved_on(view)
 }
 
-/// Whether it streamed from the last primary when it was last heard, and that one's pod has been ended since, by a hand-over as a rule. (The end
-/// of a container or of a machine runs no hook.) What it says after the start of the successor's server counts.
+/// Whether it streamed from the last primary when it was last heard, and that one's pod has been ended since, by a hand-over as a
+/// rule. (The end of a container or of a machine runs no hook.) What it says after the start of the successor's server counts.
 fn handed_over_unseen(view: &View<'_>, member: &Member<'_>, facts: Option<&ServerFacts>) -> bool {
     let (Some(last), Some(Role::Replica(link))) = (view.last, facts.map(|f| &f.role)) else { return false };
     let place = view.last_member().filter(|m| m.pod.is_some());
@@ -139,7 +139,8 @@ fn followed_later(view: &View<'_>, member: &Member<'_>) -> bool {
     later.filter_map(Member::facts_known).any(|f| vko_sdk::lookup::followed_pod(f) == Some(uid))
 }
 
-/// Whether a member that answers carries on a known lineage under an id that the ledger doesn't know: somebody was made primary unseen.
+/// Whether a member that answers carries on a known lineage under an id that the ledger doesn't know: somebody was made primary
+/// unseen.
 fn moved_on(view: &View<'_>) -> bool {
     let facts = view.members.iter().filter_map(Member::facts_now);
     facts.into_iter().any(|f| view.lineage(&f.replid).is_none() && view.lineage(&f.second_replid).is_some())
@@ -200,8 +201,8 @@ impl<'v, 'a> Accepted<'v, 'a> {
     }
 }
 
-/// Picks the primary among those that answer as one. Several: whom the authority names, else the ledger's last one. A single one: if it is one
-/// of these, or the last one gave way and it carries the instance's data (or nobody else may).
+/// Picks the primary among those that answer as one. Several: whom the authority names, else the ledger's last one. A single one:
+/// if it is one of these, or the last one gave way and it carries the instance's data (or nobody else may).
 pub fn accept<'v, 'a>(view: &'v View<'a>) -> Accepted<'v, 'a> {
     let primaries = view.primaries();
     let last = view.last.map(|l| l.ordinal);

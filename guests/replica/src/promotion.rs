@@ -1,10 +1,11 @@
 //! Succession: nobody answers as a primary, and the instance was complete before. Who takes over, and when.
 //!
 //! # Guarantees
-//! 1. Nobody is promoted while some other member may acknowledge writes: it must have ended, say that it is no primary, or be fenced
-//!    for certain. A replica that still hears a primary is evidence that there is one.
-//! 2. A copy that streamed to the end goes before any other. Where there is none, copies out of reach that may be better are waited
-//!    for, unless a person consents; where nothing can come back, the first choice is promoted at once and the loss is said.
+//! 1. Nobody is promoted while some other member may acknowledge writes: it must have ended, say that it is no primary, or be
+//!    fenced for certain. A replica that still hears a primary is evidence that there is one.
+//! 2. A copy that streamed to the end goes before any other. Where there is none, copies out of reach that may be better are
+//!    waited for, unless a person consents; where nothing can come back, the first choice is promoted at once and the loss is
+//!    said.
 //! 3. The same facts give the same choice.
 //!
 //! # Assumptions
@@ -128,8 +129,8 @@ fn last_is_away<'v, 'a>(
     Choice::Promote { member, reason, consent: String::new(), lost: Some(lost) }
 }
 
-/// Who has to be waited for. Where the choice has no known lineage, that is everybody who might hold a key: a server that wasn't asked
-/// yet, and the claims of members that were removed.
+/// Who has to be waited for. Where the choice has no known lineage, that is everybody who might hold a key: a server that wasn't
+/// asked yet, and the claims of members that were removed.
 fn unasked<'v, 'a>(
     view: &'v View<'a>,
     chosen: &Member<'a>,
@@ -196,7 +197,8 @@ pub fn clear(view: &View<'_>, chosen: &Member<'_>) -> Option<Decision> {
     let mut fenced = Vec::new();
     for member in view.members.iter().filter(|m| m.ordinal != chosen.ordinal) {
         match writer(view, member) {
-            // The kubelet says that it ended; the server's own last word is older than that, and the next look at it says so, too.
+            // The kubelet says that it ended; the server's own last word is older than that, and the next look at it says so,
+            // too.
             Writer::No if contradicts(member) => return Some(Decision::look(AT_ONCE_MS)),
             // That it is no primary was true a while ago; it is asked again before anybody relies on it.
             Writer::No if member.facts_now().is_some() && !member.fresh() => return Some(Decision::look(AT_ONCE_MS)),

@@ -1,8 +1,8 @@
 //! Whose pods the Services select.
 //!
 //! # Guarantees
-//! 1. The writer is a pod that answers as the accepted primary, or - while nobody does - the one that was labelled before, as long as
-//!    nothing proves it wrong. A planned role is never routed to.
+//! 1. The writer is a pod that answers as the accepted primary, or - while nobody does - the one that was labelled before, as
+//!    long as nothing proves it wrong. A planned role is never routed to.
 //! 2. Losing the primary doesn't empty the read-only Service: a replica that was synced in this run stays a reader.
 
 /// Value of the role label on the writer.

@@ -113,7 +113,8 @@ pub fn mk_outcome(operation: &str, subject: &str, outcome: OutcomeKind, age: u64
     Outcome { operation: operation.into(), subject: subject.into(), outcome, age }
 }
 
-/// What is decided, in short: `promote rfr-x-1`, `wait PrimarySilent`, `-`. A consent that is asked for is given if the scene says so.
+/// What is decided, in short: `promote rfr-x-1`, `wait PrimarySilent`, `-`. A consent that is asked for is given if the scene
+/// says so.
 pub fn describe(scene: &Scene, decide: impl Fn(&View<'_>) -> Decision) -> String {
     let mut scene = scene.clone();
     let mut decision = decide(&scene.view());

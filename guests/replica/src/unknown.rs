@@ -1,8 +1,8 @@
 //! The ledger was lost (restored from a backup, say): whether this instance ever held data is unknown.
 //!
 //! # Guarantees
-//! Nothing is created and nothing given up. It ends when every member that a workload or claim names answers and they agree (the host
-//! writes the ledger then), else by a person's consent.
+//! Nothing is created and nothing given up. It ends when every member that a workload or claim names answers and they agree (the
+//! host writes the ledger then), else by a person's consent.
 
 use crate::candidates::{Preferences, best, eligible};
 use crate::consent;

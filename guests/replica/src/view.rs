@@ -20,8 +20,8 @@ use crate::spec::Spec;
 pub const FRESH_MS: u64 = 3_000;
 /// Beyond this age (ms) an answer is no answer any more: two light probes (5 s each) and then some.
 pub const STALE_MS: u64 = 15_000;
-/// How far (bytes) a replica's offset may lie below the best that the ledger knows and still count as having streamed to the end: what
-/// a healthy link may have in flight.
+/// How far (bytes) a replica's offset may lie below the best that the ledger knows and still count as having streamed to the end:
+/// what a healthy link may have in flight.
 pub const IN_FLIGHT_BYTES: u64 = 1 << 20;
 
 /// What a member is now, as far as it can be known.
@@ -65,8 +65,8 @@ pub struct Member<'a> {
     pub standing: Standing<'a>,
 }
 
-/// Who decides beside the operator which member is the primary: Sentinels, in a policy that is built on this one. Under an authority there is
-/// no fence: the operator replaces nobody who may merely be silent.
+/// Who decides beside the operator which member is the primary: Sentinels, in a policy that is built on this one. Under an
+/// authority there is no fence: the operator replaces nobody who may merely be silent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authority {
     /// Their name for the data set.

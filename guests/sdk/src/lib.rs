@@ -28,26 +28,29 @@
 //!
 //! vko_sdk::export_policy!(Quiet);
 //! ```
-//! In `Cargo.toml` the crate stays a plain library; `cargo xtask guests` builds the component (it passes `--crate-type cdylib` and
-//! `--features component`). A policy that other policies use as a library exports under that feature only:
+//! In `Cargo.toml` the crate stays a plain library; `cargo xtask guests` builds the component (it passes `--crate-type cdylib`
+//! and `--features component`). A policy that other policies use as a library exports under that feature only:
 //! `#[cfg(feature = "component")] vko_sdk::export_policy!(Quiet);`
 //!
 //! # What holds for every policy
-//! 1. `decide` is a pure function of the observation: no clock (the time is `observed.now`), no randomness, no files, no network, no
-//!    memory of earlier calls. Every call runs in fresh memory; what must be remembered is in the ledger and in `recent`.
-//! 2. `Option::None` means unknown, and unknown is never no. A policy that isn't sure returns no tracks and says in `blocked` what it
-//!    waits for; one that lacks a fact altogether returns [`PolicyError::Insufficient`], which is nobody's fault.
+//! 1. `decide` is a pure function of the observation: no clock (the time is `observed.now`), no randomness, no files, no network,
+//!    no memory of earlier calls. Every call runs in fresh memory; what must be remembered is in the ledger and in `recent`.
+//! 2. `Option::None` means unknown, and unknown is never no. A policy that isn't sure returns no tracks and says in `blocked`
+//!    what it waits for; one that lacks a fact altogether returns [`PolicyError::Insufficient`], which is nobody's fault.
 //! 3. A pod's UID is its identity; names and addresses are none. Every UID in a plan must be one of the observation.
-//! 4. Each step says in `expects` what must still hold when it is sent. The host reads it again then, and drops the step otherwise.
-//! 5. The host's guard recomputes the evidence for every dangerous step and refuses what it can't support. A refusal is in `recent`.
-//! 6. Limits of a call: 64 MiB of memory, 1 s, an answer of 4 MiB, 16 KiB of log. Whoever passes one loses the call: the last good
-//!    version of the policy governs that instance at once.
+//! 4. Each step says in `expects` what must still hold when it is sent. The host reads it again then, and drops the step
+//!    otherwise.
+//! 5. The host's guard recomputes the evidence for every dangerous step and refuses what it can't support. A refusal is in
+//!    `recent`.
+//! 6. Limits of a call: 64 MiB of memory, 1 s, an answer of 4 MiB, 16 KiB of log. Whoever passes one loses the call: the last
+//!    good version of the policy governs that instance at once.
 //! 7. Texts that the interface calls `json` must parse; `status.details` must be an object.
 //!
 //! # What is here
 //! - the types of the boundary: [`common`], [`observation`], [`planning`], [`Policy`], [`ModuleInfo`];
 //! - [`log`]: the only import; natively it writes into a capture that a test opened, or nowhere;
-//! - [`lookup`]: finds pods, servers and claims; [`plan`]: builds plans and steps; [`slots`]: sets of slots as ranges; [`spec`]: reads JSON;
+//! - [`lookup`]: finds pods, servers and claims; [`plan`]: builds plans and steps; [`slots`]: sets of slots as ranges; [`spec`]:
+//!   reads JSON;
 //! - [`export_policy!`](crate::export_policy): makes a component of a policy.
 //!
 //! None of it knows an architecture: what to do is the policy's own.
@@ -66,8 +69,8 @@ pub use vko_wit::{common, observation, planning};
 
 /// Exports a [`Policy`] from a component. Natively it is nothing, so that a test binary can hold several policies.
 ///
-/// Before each call it sets a panic hook that logs: on wasm32 the message of a panic is lost otherwise, the trap says only that code
-/// was reached which should not be.
+/// Before each call it sets a panic hook that logs: on wasm32 the message of a panic is lost otherwise, the trap says only that
+/// code was reached which should not be.
 #[macro_export]
 macro_rules! export_policy {
     ($policy:ty) => {

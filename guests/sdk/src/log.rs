@@ -1,5 +1,6 @@
-//! The one import of a policy. In a component the lines reach the operator's log under the policy's name, at most 16 KiB in a call.
-//! Natively the import does not exist: lines go into the capture that the calling thread opened with [`capture`], or nowhere.
+//! The one import of a policy. In a component the lines reach the operator's log under the policy's name, at most 16 KiB in a
+//! call. Natively the import does not exist: lines go into the capture that the calling thread opened with [`capture`], or
+//! nowhere.
 
 pub use vko_wit::valkey::policy::log::Level;
 
@@ -60,8 +61,8 @@ mod native {
         });
     }
 
-    /// Runs `call` and returns, beside its result, the lines that it logged on this thread. Captures do not nest: an inner one takes the
-    /// lines. For tests of policies.
+    /// Runs `call` and returns, beside its result, the lines that it logged on this thread. Captures do not nest: an inner one
+    /// takes the lines. For tests of policies.
     pub fn capture<R>(call: impl FnOnce() -> R) -> (R, Vec<(Level, String)>) {
         LINES.set(Some(Vec::new()));
         let result = call();

@@ -19,7 +19,8 @@ pub fn server<'a>(observed: &'a Observed, uid: &str) -> Option<&'a Server> {
     observed.servers.iter().find(|server| server.pod == uid)
 }
 
-/// What is known of the server in the pod with that UID. The facts are the last known ones: see [`Server::age`] and [`Server::reach`].
+/// What is known of the server in the pod with that UID. The facts are the last known ones: see [`Server::age`] and
+/// [`Server::reach`].
 pub fn facts<'a>(observed: &'a Observed, uid: &str) -> Option<&'a ServerFacts> {
     server(observed, uid)?.facts.as_ref()
 }
@@ -34,7 +35,8 @@ pub fn annotation<'a>(instance: &'a Instance, key: &str) -> Option<&'a str> {
     instance.annotations.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str())
 }
 
-/// UID of the pod that this server says it follows. `None` for a primary, for one that follows nobody, and for one that follows a stranger.
+/// UID of the pod that this server says it follows. `None` for a primary, for one that follows nobody, and for one that follows a
+/// stranger.
 pub fn followed_pod(facts: &ServerFacts) -> Option<&str> {
     match &facts.role {
         Role::Replica(link) => match &link.primary {
@@ -50,7 +52,8 @@ pub fn recent<'a>(observed: &'a Observed, operation: &str, subject: &str) -> Opt
     observed.recent.iter().find(|outcome| outcome.operation == operation && outcome.subject == subject)
 }
 
-/// How often, counted from the newest, the last outcomes of this operation on this subject were no success. A policy backs off by it.
+/// How often, counted from the newest, the last outcomes of this operation on this subject were no success. A policy backs off by
+/// it.
 pub fn misses_in_a_row(observed: &Observed, operation: &str, subject: &str) -> usize {
     let outcomes = observed.recent.iter().filter(|outcome| outcome.operation == operation && outcome.subject == subject);
     outcomes.take_while(|Outcome { outcome, .. }| !matches!(outcome, OutcomeKind::Done)).count()

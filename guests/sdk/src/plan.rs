@@ -3,7 +3,8 @@
 use crate::common::Pair;
 use crate::planning::{Blocked, Expectation, Known, OffsetOf, Operation, PairOfPods, Plan, Routing, Status, Step, Track, Writer};
 
-/// A plan that asks for nothing and routes nobody: `desired` empty leaves every object as it is, `writer` none takes the label off.
+/// A plan that asks for nothing and routes nobody: `desired` empty leaves every object as it is, `writer` none takes the label
+/// off.
 pub fn holding(status: Status) -> Plan {
     Plan {
         status,

@@ -1,6 +1,6 @@
-//! Slots as the boundary's ranges, reckoned with by the sets that the host uses too. A slot is 0..=16383; ranges are inclusive at both
-//! ends. Ranges that a policy is given may overlap or come in any order; those that these functions give are sorted, with a gap between
-//! each two.
+//! Slots as the boundary's ranges, reckoned with by the sets that the host uses too. A slot is 0..=16383; ranges are inclusive at
+//! both ends. Ranges that a policy is given may overlap or come in any order; those that these functions give are sorted, with a
+//! gap between each two.
 
 use vko_model::slots::{Range, SlotSet};
 

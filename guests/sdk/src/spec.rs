@@ -7,7 +7,8 @@ use crate::PolicyError;
 /// Parses one of the host's JSON texts into a type of the policy. `what` names it in the error ("instance.spec").
 ///
 /// # Errors
-/// [`PolicyError::Internal`]: the host gives defaulted, valid specs, so a misfit is a fault of policy or host, never of the instance.
+/// [`PolicyError::Internal`]: the host gives defaulted, valid specs, so a misfit is a fault of policy or host, never of the
+/// instance.
 pub fn parse<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, PolicyError> {
     serde_json::from_str(json).map_err(|error| PolicyError::Internal(format!("{what} is not what this policy reads: {error}")))
 }

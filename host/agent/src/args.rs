@@ -1,5 +1,5 @@
-//! The command line. Each flag is given once, as `--name value` or `--name=value`; what isn't known is refused, so that a typing error
-//! in a pod template shows at the first start and not at the first fault.
+//! The command line. Each flag is given once, as `--name value` or `--name=value`; what isn't known is refused, so that a typing
+//! error in a pod template shows at the first start and not at the first fault.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -152,8 +152,8 @@ impl fmt::Display for ArgsError {
     }
 }
 
-/// The address of this server that is always there, for an agent beside it: the loopback of the family. An address that is a loopback
-/// itself (servers side by side on one machine) is taken as it is.
+/// The address of this server that is always there, for an agent beside it: the loopback of the family. An address that is a
+/// loopback itself (servers side by side on one machine) is taken as it is.
 pub(crate) fn local_address(ip: IpAddr) -> IpAddr {
     if ip.is_loopback() { ip } else { loopback(ip) }
 }

@@ -2,16 +2,16 @@
 //!
 //! # Guarantees
 //! - No acknowledged write is lost: the primary holds writes back until the replica has all.
-//! - Taken over means verified: this server follows the replica (or, with Sentinels, holds writes back until it stops), and on a new
-//!   connection the replica says that it is the primary.
+//! - Taken over means verified: this server follows the replica (or, with Sentinels, holds writes back until it stops), and on a
+//!   new connection the replica says that it is the primary.
 //! - An attempt that comes to nothing leaves a primary that takes writes; with Sentinels, once they can't be at it any more.
 //!
 //! # Assumptions
 //! Whom to ask was decided by [`crate::handover`]: a cluster's server doesn't look whether the replica has ever been synced.
 //!
 //! # Flow, by way
-//! - FAILOVER TO, at this server. Its own TIMEOUT doesn't always fire (with a frozen replica and equal offsets it stays a replica of
-//!   nobody's primary for ever): our clock runs, and FAILOVER ABORT takes it back.
+//! - FAILOVER TO, at this server. Its own TIMEOUT doesn't always fire (with a frozen replica and equal offsets it stays a replica
+//!   of nobody's primary for ever): our clock runs, and FAILOVER ABORT takes it back.
 //! - CLUSTER FAILOVER, at the replica. This server holds writes back for as long as the replica tries, and goes on by itself.
 //! - SENTINEL FAILOVER, at a Sentinel ([`crate::sentinels`]).
 
@@ -26,8 +26,8 @@ use crate::sentinels::{Sentinels, SentinelsError};
 
 /// The account, at every server.
 pub(crate) const USER: &str = "hook";
-/// Between two looks. A look takes a server some 30 µs; a hand-over takes up to a second, most of it waiting for the replica's next
-/// acknowledgement, and nothing tells its end but looking.
+/// Between two looks. A look takes a server some 30 µs; a hand-over takes up to a second, most of it waiting for the replica's
+/// next acknowledgement, and nothing tells its end but looking.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// For one look. Loopback or the next node: an answer that takes longer will not come.
 pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -98,7 +98,8 @@ impl Server {
         }
     }
 
-    /// Gets one replica to take over and waits for the end of it, by `end` at the latest. Says who took over: a Sentinel may choose another.
+    /// Gets one replica to take over and waits for the end of it, by `end` at the latest. Says who took over: a Sentinel may
+    /// choose another.
     pub(crate) fn attempt(
         &self,
         way: &Way,
@@ -123,7 +124,8 @@ impl Server {
             Progress::Follows => self.verify(to, ours),
             Progress::GivenUp => Err(Why::TooSlow),
             Progress::Elsewhere => Err(Why::Elsewhere),
-            // It has the role, and only this server hasn't learnt of it (the link between them broke): taken back there would be two.
+            // It has the role, and only this server hasn't learnt of it (the link between them broke): taken back there would be
+            // two.
             Progress::Runs if self.verify(to, Instant::now()).is_ok() => Ok(()),
             Progress::Runs => {
                 self.abort();

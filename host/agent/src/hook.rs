@@ -6,15 +6,15 @@
 //! - It ends within the grace period less a quarter of it, which is left for the server's own stop (a last save).
 //!
 //! # Assumptions
-//! The kubelet stops the server whatever we answer. A failure is reported by exit code 1: then the kubelet shows our line in an event of
-//! the pod (FailedPreStopHook). Where stopping is right the code is 0.
+//! The kubelet stops the server whatever we answer. A failure is reported by exit code 1: then the kubelet shows our line in an
+//! event of the pod (FailedPreStopHook). Where stopping is right the code is 0.
 //!
 //! # Flow
 //! 1. A Sentinel, or `ending` says `yes` (the instance goes): nothing to do.
 //! 2. Look (a new connection, INFO replication), decide by [`handover::next`]. A server whose start is held back is told to stop.
 //! 3. Another's FAILOVER runs: wait for it, for half of the time at most, then take it back: nobody cares for it.
-//! 4. Ask the best replica to take over, the architecture's way; wait until it is verified, given up, or our clock runs out; then the
-//!    next replica.
+//! 4. Ask the best replica to take over, the architecture's way; wait until it is verified, given up, or our clock runs out; then
+//!    the next replica.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -32,8 +32,8 @@ use crate::sentinels::{Sentinels, SentinelsError};
 const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 /// An attempt shorter than this would end before a healthy replica's next acknowledgement.
 const ATTEMPT_MIN: Duration = Duration::from_millis(1500);
-/// For replicas that are there and not able: a lag of 2 s is over in one, one that was cut off by a failed attempt is back in less; a
-/// full sync isn't waited for.
+/// For replicas that are there and not able: a lag of 2 s is over in one, one that was cut off by a failed attempt is back in
+/// less; a full sync isn't waited for.
 const REPLICA_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Why the hand-over that was due didn't happen.
@@ -159,7 +159,8 @@ fn attempt_time(left: Duration) -> Option<Duration> {
     (attempt + ABORT_AFTER <= left).then_some(attempt)
 }
 
-/// The agent that holds the start back has no way of its own to hear that the pod stops. Should it not hear us, the kubelet kills it.
+/// The agent that holds the start back has no way of its own to hear that the pod stops. Should it not hear us, the kubelet kills
+/// it.
 fn end_hold(server: &Server) {
     let commands: [&[&str]; 2] = [&["AUTH", USER, &server.password], &["SHUTDOWN"]];
     let _ = resp::exchange(server.address, &commands, Instant::now() + LOOK_TIMEOUT);

@@ -1,4 +1,5 @@
-//! The agent: the operator's helper inside a pod. One small static binary; it knows nothing of Kubernetes and keeps nothing running.
+//! The agent: the operator's helper inside a pod. One small static binary; it knows nothing of Kubernetes and keeps nothing
+//! running.
 //!
 //! - `install DEST` copies it into the pod (init container).
 //! - `serve` renders the configuration for this start into a pipe and becomes the server.

@@ -1,20 +1,21 @@
 //! Hands a text to the process that takes our place, by a pipe on its stdin.
 //!
 //! # Guarantees
-//! - The text is in the pipe, and its write end closed, before the server starts (but see 3). Once the server has read it nothing is
-//!   left: the pipe is empty for everybody who opens `/proc/PID/fd/0` later (a memory file would show all of it).
+//! - The text is in the pipe, and its write end closed, before the server starts (but see 3). Once the server has read it nothing
+//!   is left: the pipe is empty for everybody who opens `/proc/PID/fd/0` later (a memory file would show all of it).
 //! - The pipe is no larger than needed: it stays booked while the server lives, and all users of a node share a budget per uid.
 //!
 //! # Assumptions
-//! A pipe takes a text whole without a reader if its capacity is at least the text's length. The kernel grants up to 1 MiB without a
-//! privilege, and less, down to two pages, when the user's budget is used up.
+//! A pipe takes a text whole without a reader if its capacity is at least the text's length. The kernel grants up to 1 MiB
+//! without a privilege, and less, down to two pages, when the user's budget is used up.
 //!
 //! # Flow
 //! 1. Ask for the next power of two; look at what was granted.
 //! 2. Write what fits, and if that is all, close.
-//! 3. It isn't: start a feeder (`agent feed`), hand it the rest, and let it write while the server reads. It ends when all is read. It is
-//!    the server's child then, which reaps it with its next own child (a save); until then it is a zombie of no size. Should it be
-//!    killed half-way, the server has at least our first page, which [`crate::render`] makes harmless without the end.
+//! 3. It isn't: start a feeder (`agent feed`), hand it the rest, and let it write while the server reads. It ends when all is
+//!    read. It is the server's child then, which reaps it with its next own child (a save); until then it is a zombie of no size.
+//!    Should it be killed half-way, the server has at least our first page, which [`crate::render`] makes harmless without the
+//!    end.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

@@ -1,11 +1,11 @@
 //! `probe live` and `probe ready`.
 //!
 //! # Guarantees
-//! - Live: the process answers. Any answer counts, also an error: a server that loads, syncs, follows nobody, runs a long script or
-//!   refuses our login must not be restarted for it.
-//! - Ready: it is the primary, or has been synced in this run of the process; and it isn't loading. A synced replica stays ready when its
-//!   primary is lost: losing the primary must not empty the read-only Service. A primary of a cluster is ready only while the cluster
-//!   is (`cluster_state`); a server whose start is held back is alive and not ready.
+//! - Live: the process answers. Any answer counts, also an error: a server that loads, syncs, follows nobody, runs a long script
+//!   or refuses our login must not be restarted for it.
+//! - Ready: it is the primary, or has been synced in this run of the process; and it isn't loading. A synced replica stays ready
+//!   when its primary is lost: losing the primary must not empty the read-only Service. A primary of a cluster is ready only
+//!   while the cluster is (`cluster_state`); a server whose start is held back is alive and not ready.
 //! - A Sentinel is ready when it answers a login: what it knows is the operator's concern.
 //!
 //! # Assumptions
@@ -43,8 +43,8 @@ pub(crate) enum ProbeError {
     Server(RespError),
     /// An answer, and it isn't ready.
     NotReady(NotReady),
-    /// The note that it has been synced can't be written. Said at once, because without it readiness would end with the first lost
-    /// link.
+    /// The note that it has been synced can't be written. Said at once, because without it readiness would end with the first
+    /// lost link.
     NoteNotWritten(PathBuf, io::Error),
 }
 

@@ -1,12 +1,12 @@
 //! The configuration of one start, as text.
 //!
 //! # Guarantees
-//! - Pure: files' contents and flags in, text or an error out. Nothing is guessed: no start file, no user lines or an unknown word in
-//!   them is an error, and the server doesn't start.
+//! - Pure: files' contents and flags in, text or an error out. Nothing is guessed: no start file, no user lines or an unknown
+//!   word in them is an error, and the server doesn't start.
 //! - One writer per directive: what the agent renders may not stand in `valkey.conf`, and nothing there may load further files.
-//! - Cut short, the text starts nothing: it opens with `port 0`, and the port follows in quotes as the very last line. A server that
-//!   gets less than all of it finds an unbalanced quote or no port to listen on, and exits. So no account can be missing in a server
-//!   that serves.
+//! - Cut short, the text starts nothing: it opens with `port 0`, and the port follows in quotes as the very last line. A server
+//!   that gets less than all of it finds an unbalanced quote or no port to listen on, and exits. So no account can be missing in
+//!   a server that serves.
 //! - Users come by hash; the only password in the text is the one that this server logs in to its primary with.
 //!
 //! # Assumptions
@@ -16,8 +16,8 @@
 //! # Flow
 //! 1. `port 0`, then `valkey.conf` as it is.
 //! 2. Where to listen, where data are, how to log in to a primary.
-//! 3. `named`: follow nobody, read-only, until the operator names the primary. In a cluster: the address that peers are told, since
-//!    the one that they see may be another's (a node that translates addresses).
+//! 3. `named`: follow nobody, read-only, until the operator names the primary. In a cluster: the address that peers are told,
+//!    since the one that they see may be another's (a node that translates addresses).
 //! 4. `user` lines, the port.
 
 use std::fmt;

@@ -1,7 +1,8 @@
 //! Commands to a server, over one connection that is made for them.
 //!
 //! # Guarantees
-//! - Everything is bounded: the time for connecting, writing and reading together by one deadline, a reply by size, depth and length.
+//! - Everything is bounded: the time for connecting, writing and reading together by one deadline, a reply by size, depth and
+//!   length.
 //! - A new connection each time: an answer is the server's as it is now, not that of a connection from before a change of role.
 //!
 //! # Assumptions
@@ -71,8 +72,8 @@ impl fmt::Display for RespError {
     }
 }
 
-/// Sends all commands at once and waits for as many replies. Fewer come back if the server closes the connection after some: one that
-/// has no room for another client does so after an error.
+/// Sends all commands at once and waits for as many replies. Fewer come back if the server closes the connection after some: one
+/// that has no room for another client does so after an error.
 ///
 /// # Errors
 /// No connection, no complete answer before the deadline, or nonsense.

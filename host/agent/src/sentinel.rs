@@ -2,12 +2,14 @@
 //!
 //! # Guarantees
 //! - Pure: files' contents and flags in, text or an error out.
-//! - What it has learnt (whom it watches, who else watches, epochs) is kept over a restart of the container; what is ours is new each time.
-//! - The same identity gives the same id, so that a Sentinel that is replaced doesn't stay behind as a ghost in the others' counts.
+//! - What it has learnt (whom it watches, who else watches, epochs) is kept over a restart of the container; what is ours is new
+//!   each time.
+//! - The same identity gives the same id, so that a Sentinel that is replaced doesn't stay behind as a ghost in the others'
+//!   counts.
 //!
 //! # Assumptions
-//! - A Sentinel takes no configuration from a pipe: it needs a file to save its state in. The folder is in memory, because the file has
-//!   the passwords that a Sentinel logs in with in clear.
+//! - A Sentinel takes no configuration from a pipe: it needs a file to save its state in. The folder is in memory, because the
+//!   file has the passwords that a Sentinel logs in with in clear.
 //! - Never two live Sentinels have one identity: two leaders could be elected at once.
 //! - It reads the lines of its state in any order.
 //!
@@ -92,8 +94,8 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<String, RenderError> {
     Ok(text)
 }
 
-/// The line as the Sentinel can read it again: lines before 9.x write the password of `sentinel auth-pass NAME PASSWORD` without quotes,
-/// and don't start with it if it holds a blank or a quote.
+/// The line as the Sentinel can read it again: lines before 9.x write the password of `sentinel auth-pass NAME PASSWORD` without
+/// quotes, and don't start with it if it holds a blank or a quote.
 fn readable(line: &str) -> Cow<'_, str> {
     let words: Vec<&str> = line.splitn(4, ' ').collect();
     let [_, option, name, password] = words[..] else { return line.into() };

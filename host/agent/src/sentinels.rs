@@ -1,16 +1,18 @@
 //! A hand-over by Sentinels that loses nothing.
 //!
 //! # Guarantees
-//! - No acknowledged write is lost. A plain SENTINEL FAILOVER leaves the old primary taking writes for some 11 s, all of them lost: so
-//!   writes are held back here before it is ordered, and every replica that the Sentinels could choose has all of them.
-//! - If no Sentinel takes the order, writes go on. If one does, they stay held back, also when nobody has taken over in time: the Sentinels may
-//!   still be at it. The server stops next; whatever keeps it running, the Sentinels make it a replica before the pause is over, or it ends.
+//! - No acknowledged write is lost. A plain SENTINEL FAILOVER leaves the old primary taking writes for some 11 s, all of them
+//!   lost: so writes are held back here before it is ordered, and every replica that the Sentinels could choose has all of them.
+//! - If no Sentinel takes the order, writes go on. If one does, they stay held back, also when nobody has taken over in time: the
+//!   Sentinels may still be at it. The server stops next; whatever keeps it running, the Sentinels make it a replica before the
+//!   pause is over, or it ends.
 //! - A Sentinel that can't be reached keeps nobody from asking the next one, and neither does a name service that doesn't answer.
 //!
 //! # Assumptions
-//! - Which replica they choose is the Sentinels' matter; they know offsets only as of their last look, up to 10 s old. So all replicas
-//!   count, and one that isn't synced is a reason not to ask.
-//! - The account `hook` is known to the Sentinels, with the same password, or they are open to everybody, or the file names a login.
+//! - Which replica they choose is the Sentinels' matter; they know offsets only as of their last look, up to 10 s old. So all
+//!   replicas count, and one that isn't synced is a reason not to ask.
+//! - The account `hook` is known to the Sentinels, with the same password, or they are open to everybody, or the file names a
+//!   login.
 //!
 //! # Flow
 //! 1. CLIENT PAUSE (writes, short), then wait until every replica says by itself that it has all.
@@ -39,7 +41,8 @@ const SENTINELS_MAX: usize = 16;
 const LOOK_UP: Duration = Duration::from_secs(3);
 /// How long writes are held back while replicas catch up; the pause ends by itself if we are killed.
 const CATCH_UP: Duration = Duration::from_secs(2);
-/// How long writes are held back while the Sentinels act: a promotion takes 0.2 s, and until this server is made a replica 11 to 12 s.
+/// How long writes are held back while the Sentinels act: a promotion takes 0.2 s, and until this server is made a replica 11 to
+/// 12 s.
 const ACT_PAUSE_MS: &str = "15000";
 
 /// Whom to ask, and by what name.

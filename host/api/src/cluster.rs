@@ -60,8 +60,8 @@ pub struct ClusterSpec {
     #[serde(default, rename = "annotations", skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::annotations")]
     pub pod_annotations: BTreeMap<String, String>,
-    /// How members spread over nodes: `SoftAntiAffinity`, `AntiAffinityInShard`, `AntiAffinity` or `CustomAffinity`. What the pods get
-    /// differs from shard to shard.
+    /// How members spread over nodes: `SoftAntiAffinity`, `AntiAffinityInShard`, `AntiAffinity` or `CustomAffinity`. What the
+    /// pods get differs from shard to shard.
     #[schemars(length(max = 32))]
     pub affinity_policy: String,
     /// Affinity of the pods, with `affinityPolicy: CustomAffinity` only.

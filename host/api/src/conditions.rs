@@ -1,7 +1,7 @@
 //! Condition types, and how a condition is written.
 //!
-//! kstatus reads `Reconciling`, `Stalled` and `Ready`: an object is current when `observedGeneration` is its generation and neither
-//! Reconciling nor Stalled is True.
+//! kstatus reads `Reconciling`, `Stalled` and `Ready`: an object is current when `observedGeneration` is its generation and
+//! neither Reconciling nor Stalled is True.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -28,7 +28,8 @@ pub enum ConditionType {
     UsersApplied,
     /// True: every member that should have a claim has one that is bound.
     StorageReady,
-    /// True: the newest admitted policy governs the instance. False: another one does, or none could decide; the message says why.
+    /// True: the newest admitted policy governs the instance. False: another one does, or none could decide; the message says
+    /// why.
     PolicyActive,
     /// True: a person has to do something; the message says what.
     Stalled,
@@ -102,8 +103,8 @@ impl Truth {
 /// Longest message of a condition, in bytes: the API's own bound for conditions.
 pub const MESSAGE_MAX: usize = 32_768;
 
-/// Sets a condition. Its transition time moves only when its status does; conditions are kept sorted by type. Returns whether anything
-/// but the transition time differs from before, so that a quiet instance is not written.
+/// Sets a condition. Its transition time moves only when its status does; conditions are kept sorted by type. Returns whether
+/// anything but the transition time differs from before, so that a quiet instance is not written.
 pub fn set(
     conditions: &mut Vec<Condition>,
     kind: ConditionType,

@@ -1,10 +1,10 @@
 //! The CRDs as they are installed: what the derives give, made smaller and bounded, with the rules.
 //!
 //! 1. Nothing is nullable: `null` says the same as absence, and CEL's `has` would tell them apart.
-//! 2. Embedded Kubernetes types lose their descriptions (57 kB to 11 kB): every tool that shows them has them already, and client-side
-//!    apply can annotate 256 KiB only.
-//! 3. What the Kubernetes types leave unbounded gets a bound, so that the API server can price the rules. The status has none: the
-//!    operator alone writes it, and a bound there could only keep the truth out.
+//! 2. Embedded Kubernetes types lose their descriptions (57 kB to 11 kB): every tool that shows them has them already, and
+//!    client-side apply can annotate 256 KiB only.
+//! 3. What the Kubernetes types leave unbounded gets a bound, so that the API server can price the rules. The status has none:
+//!    the operator alone writes it, and a bound there could only keep the truth out.
 //! 4. Rules are on what people write: Valkey, Sentinel, User. The rest is the operator's own.
 
 use std::collections::BTreeSet;
@@ -135,8 +135,8 @@ fn descend<'a>(root: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSON
     path.split('.').try_fold(root, |schema, name| schema.properties.as_mut()?.get_mut(name))
 }
 
-/// The fields of a kind's spec that have nothing of their own below them, as paths from the spec: `access.ports`. What is embedded from
-/// Kubernetes counts as one. Tests hold each of them to a reader.
+/// The fields of a kind's spec that have nothing of their own below them, as paths from the spec: `access.ports`. What is
+/// embedded from Kubernetes counts as one. Tests hold each of them to a reader.
 pub fn spec_fields(crd: &CustomResourceDefinition) -> BTreeSet<String> {
     let schemas = crd.spec.versions.iter().filter_map(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
     let specs = schemas.filter_map(|root| root.properties.as_ref()?.get("spec"));

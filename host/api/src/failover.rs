@@ -1,5 +1,5 @@
-//! Failover: the topology object of the failover and replica architectures. Generated from a Valkey, everything resolved; edits are
-//! reverted.
+//! Failover: the topology object of the failover and replica architectures. Generated from a Valkey, everything resolved; edits
+//! are reverted.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Which image a server line has. One map in the operator's configuration; people who mirror registries override the registry alone.
+//! Which image a server line has. One map in the operator's configuration; people who mirror registries override the registry
+//! alone.
 
 use std::collections::BTreeMap;
 

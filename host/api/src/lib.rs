@@ -1,5 +1,5 @@
-//! Custom resources: what people write ([`Valkey`], [`Sentinel`], [`User`]), what the operator makes of it ([`Cluster`], [`Failover`],
-//! and the [`Sentinel`] beside it), and the way from one to the other.
+//! Custom resources: what people write ([`Valkey`], [`Sentinel`], [`User`]), what the operator makes of it ([`Cluster`],
+//! [`Failover`], and the [`Sentinel`] beside it), and the way from one to the other.
 //!
 //! No client and no I/O in here. Data flows one way:
 //! 1. The API server checks what people write by the rules in [`rules`]: they are in the CRDs as CEL.

@@ -1,5 +1,5 @@
-//! Names, labels, annotations and finalizers. Users' manifests, dashboards and scripts rely on them: those of the operator that people
-//! have today stay as they are, ours are added.
+//! Names, labels, annotations and finalizers. Users' manifests, dashboards and scripts rely on them: those of the operator that
+//! people have today stay as they are, ours are added.
 
 /// `app.kubernetes.io/managed-by`: on everything we make; the watches select by it.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -37,8 +37,8 @@ pub const SPEC_HASH: &str = "valkey.buf.red/spec-hash";
 pub const SOFTWARE: &str = "valkey.buf.red/software";
 /// On a StatefulSet: the pod template as it was authorised, as JSON. It stays in force until the instance's spec changes.
 pub const TEMPLATE: &str = "valkey.buf.red/template";
-/// On a topology object: image and pull settings as they were when its version was authorised, as JSON. A change of the operator's
-/// configuration alone changes no instance.
+/// On a topology object: image and pull settings as they were when its version was authorised, as JSON. A change of the
+/// operator's configuration alone changes no instance.
 pub const IMAGE: &str = "valkey.buf.red/image";
 /// On a pod: patched so that the kubelet refreshes its mounts at once.
 pub const REFRESHED: &str = "valkey.buf.red/refreshed";

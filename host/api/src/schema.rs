@@ -1,5 +1,5 @@
-//! Schemas that a Rust type alone does not give. Bounds are on everything: the API server prices rules by the largest value that the
-//! schema lets through.
+//! Schemas that a Rust type alone does not give. Bounds are on everything: the API server prices rules by the largest value that
+//! the schema lets through.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 

@@ -35,7 +35,8 @@ use crate::valkey::Exporter;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SentinelSpec {
-    /// Server line: 7.2, 8.1 or 9.1; default 9.1. Of Sentinels that stand alone: those of a Valkey have its line. Can't be changed yet.
+    /// Server line: 7.2, 8.1 or 9.1; default 9.1. Of Sentinels that stand alone: those of a Valkey have its line. Can't be
+    /// changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub version: Option<String>,
@@ -52,12 +53,12 @@ pub struct SentinelSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// How many: 3, 5, 7 or 9; default 3, the least that outlives one. Odd, because an even number outlives no more than one less does.
-    /// Can't be changed yet.
+    /// How many: 3, 5, 7 or 9; default 3, the least that outlives one. Odd, because an even number outlives no more than one less
+    /// does. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// CPU and memory of each Sentinel. Default: requests of 50m and 64Mi, a limit of 128Mi, which is several times what one that watches
-    /// some tens of data sets needs. Can't be changed yet.
+    /// CPU and memory of each Sentinel. Default: requests of 50m and 64Mi, a limit of 128Mi, which is several times what one that
+    /// watches some tens of data sets needs. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// How clients reach the Sentinels.
@@ -104,8 +105,8 @@ pub struct SentinelAccess {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
     pub ip_family_prefer: Option<String>,
-    /// Secret of the namespace whose key `password` clients that name no user log in with. Absent: they need none, and may read and
-    /// subscribe. Can't be changed yet.
+    /// Secret of the namespace whose key `password` clients that name no user log in with. Absent: they need none, and may read
+    /// and subscribe. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub default_password_secret: Option<String>,
@@ -141,18 +142,18 @@ pub struct SentinelSettings {
     /// The instance's own Sentinels.
     #[serde(flatten)]
     pub own: SentinelSpec,
-    /// Sentinels that exist already, in place of own ones. They watch the instance as `NAMESPACE.NAME`; own ones as `mymaster`. Can't
-    /// be added, removed or changed yet.
+    /// Sentinels that exist already, in place of own ones. They watch the instance as `NAMESPACE.NAME`; own ones as `mymaster`.
+    /// Can't be added, removed or changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinel_reference: Option<SentinelReference>,
-    /// How they judge: `down-after-milliseconds` (3000 or more; default 5000: a pause of the server, while it forks say, is no death),
-    /// `failover-timeout` (milliseconds; default 60000: twice as long passes before another attempt), `parallel-syncs` (replicas that
-    /// change over at the same time; default 1, so that the others go on serving reads). Changes are applied live.
+    /// How they judge: `down-after-milliseconds` (3000 or more; default 5000: a pause of the server, while it forks say, is no
+    /// death), `failover-timeout` (milliseconds; default 60000: twice as long passes before another attempt), `parallel-syncs`
+    /// (replicas that change over at the same time; default 1, so that the others go on serving reads). Changes are applied live.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::monitor_config")]
     pub monitor_config: BTreeMap<String, String>,
-    /// How many Sentinels must hold the primary for dead before a failover: 1 to their number; default: the majority. (A majority must
-    /// agree on who carries it out in any case.) Changes are applied live.
+    /// How many Sentinels must hold the primary for dead before a failover: 1 to their number; default: the majority. (A majority
+    /// must agree on who carries it out in any case.) Changes are applied live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<i32>,
 }

@@ -1,5 +1,5 @@
-//! Status of the custom resources: for writing. Whoever reads an object takes `spec` and the parts of `status` that it needs by JSON
-//! pointer, so that a word that another version wrote never makes an object unreadable.
+//! Status of the custom resources: for writing. Whoever reads an object takes `spec` and the parts of `status` that it needs by
+//! JSON pointer, so that a word that another version wrote never makes an object unreadable.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What the topology objects have in common. Nothing in them has a default: what the operator applies is what the API server stores.
+//! What the topology objects have in common. Nothing in them has a default: what the operator applies is what the API server
+//! stores.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::KubeSchema;

@@ -1,5 +1,5 @@
-//! User: an account on an instance, written by people. Not served yet: the schema is complete, and one rule refuses every object, so that
-//! nobody takes an account that was accepted for one that works.
+//! User: an account on an instance, written by people. Not served yet: the schema is complete, and one rule refuses every object,
+//! so that nobody takes an account that was accepted for one that works.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

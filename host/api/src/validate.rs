@@ -23,7 +23,8 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// All rules that a Valkey breaks, in the order of the table. The API server refuses the same ones, but for the few that CEL can't say.
+/// All rules that a Valkey breaks, in the order of the table. The API server refuses the same ones, but for the few that CEL
+/// can't say.
 pub fn validate(valkey: &Valkey) -> Vec<Violation> {
     let subject = if valkey.spec.arch == "cluster" { Subject::Cluster } else { Subject::Group };
     let mut found = names(subject, valkey.metadata.name.as_deref());

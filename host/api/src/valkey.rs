@@ -1,7 +1,7 @@
 //! Valkey: the desired state of an instance, written by people.
 //!
-//! Field names are those of the operator that people have today. A field that is not served yet stays in the schema and is refused
-//! (see [`rules`](crate::rules)): pruned silently, `enableTLS: true` would be served in plaintext.
+//! Field names are those of the operator that people have today. A field that is not served yet stays in the schema and is
+//! refused (see [`rules`](crate::rules)): pruned silently, `enableTLS: true` would be served in plaintext.
 //!
 //! Texts are plain strings, not schema enums: a schema error hides the messages of all other rules, and a rule can say more.
 
@@ -43,8 +43,8 @@ pub struct ValkeySpec {
     /// Server line: 7.2, 8.1 or 9.1. The image of a line comes from the operator's configuration. Can't be changed yet.
     #[schemars(length(max = 16))]
     pub version: String,
-    /// Architecture: `cluster` (slots over several shards), `failover` (one data set, Sentinels promote), `replica` (one data set, the
-    /// operator promotes). Can't be changed after creation.
+    /// Architecture: `cluster` (slots over several shards), `failover` (one data set, Sentinels promote), `replica` (one data
+    /// set, the operator promotes). Can't be changed after creation.
     #[schemars(length(max = 16))]
     pub arch: String,
     /// How many servers.
@@ -61,11 +61,11 @@ pub struct ValkeySpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::annotations")]
     pub pod_annotations: BTreeMap<String, String>,
-    /// How members spread over nodes: `SoftAntiAffinity` (different nodes if possible, those of one shard first), `AntiAffinityInShard`
-    /// (the members of a shard on different nodes or not at all), `AntiAffinity` (all members of the instance on different nodes or not
-    /// at all), `CustomAffinity` (as `customAffinity` says). Sentinels are spread among themselves likewise, unless
-    /// `sentinel.affinity` says otherwise. Absent: SoftAntiAffinity, because a small Kubernetes cluster must be able to hold every
-    /// member. Can't be changed yet.
+    /// How members spread over nodes: `SoftAntiAffinity` (different nodes if possible, those of one shard first),
+    /// `AntiAffinityInShard` (the members of a shard on different nodes or not at all), `AntiAffinity` (all members of the
+    /// instance on different nodes or not at all), `CustomAffinity` (as `customAffinity` says). Sentinels are spread among
+    /// themselves likewise, unless `sentinel.affinity` says otherwise. Absent: SoftAntiAffinity, because a small Kubernetes
+    /// cluster must be able to hold every member. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub affinity_policy: Option<String>,
@@ -80,8 +80,8 @@ pub struct ValkeySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tolerations: Vec<Toleration>,
-    /// Pod security context: `runAsUser`, `fsGroup` and `supplementalGroups`. The rest is set by the operator, so that pods fit the
-    /// restricted Pod Security Standard. Can't be changed yet.
+    /// Pod security context: `runAsUser`, `fsGroup` and `supplementalGroups`. The rest is set by the operator, so that pods fit
+    /// the restricted Pod Security Standard. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodSecurityContext>,
     /// Metrics exporter beside each server. Not supported yet: leave it out, or `disable: true`.
@@ -111,8 +111,8 @@ pub struct Replicas {
     /// Members in total of each shard, or of the data set, the primary included: 1 to 5. Can be changed at any time, but in the
     /// cluster architecture, where it can't yet.
     pub replicas_of_shard: i32,
-    /// Own slot ranges, in the cluster architecture only: one item for each shard, all 16384 slots, none twice. Empty: they are spread
-    /// evenly. Can't be changed yet.
+    /// Own slot ranges, in the cluster architecture only: one item for each shard, all 16384 slots, none twice. Empty: they are
+    /// spread evenly. Can't be changed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub shards_config: Vec<ShardConfig>,
@@ -143,9 +143,10 @@ pub struct Storage {
     #[serde(default = "read_write_once")]
     #[schemars(length(max = 32))]
     pub access_mode: String,
-    /// Whether claims (and the data) stay when members are removed or the instance is deleted. `true`: always. `false`: a claim goes
-    /// with its instance, or when its member is removed for good, once a synced copy of the data lives elsewhere. Absent: claims stay,
-    /// unless the Valkey carries the finalizer `delete-pvc` when it is deleted. Nobody loses data by leaving a line out.
+    /// Whether claims (and the data) stay when members are removed or the instance is deleted. `true`: always. `false`: a claim
+    /// goes with its instance, or when its member is removed for good, once a synced copy of the data lives elsewhere. Absent:
+    /// claims stay, unless the Valkey carries the finalizer `delete-pvc` when it is deleted. Nobody loses data by leaving a line
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retain_after_deleted: Option<bool>,
     /// Annotations of the claims. Not supported yet.
@@ -201,8 +202,8 @@ pub struct Access {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub cert_issuer: Option<String>,
-    /// Kind of the issuer. Not supported yet; `ClusterIssuer` is let through, since the operator that people have today wrote it into
-    /// every object, and it says nothing without an issuer.
+    /// Kind of the issuer. Not supported yet; `ClusterIssuer` is let through, since the operator that people have today wrote it
+    /// into every object, and it says nothing without an issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub cert_issuer_type: Option<String>,

@@ -1,8 +1,8 @@
 //! Sets of fields, and who owns them: `metadata.managedFields`.
 //!
-//! `fieldsV1` is a tree of keys: `f:` a field, `k:` an element of a list by its merge keys, `v:` an element of a set by its value, `.`
-//! the thing itself. Which lists and maps are merged and which belong to one manager as a whole is in the kinds' schemas; of Kubernetes' own
-//! kinds a table here says it, as far as operators write them.
+//! `fieldsV1` is a tree of keys: `f:` a field, `k:` an element of a list by its merge keys, `v:` an element of a set by its
+//! value, `.` the thing itself. Which lists and maps are merged and which belong to one manager as a whole is in the kinds'
+//! schemas; of Kubernetes' own kinds a table here says it, as far as operators write them.
 
 use std::collections::BTreeMap;
 

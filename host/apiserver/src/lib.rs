@@ -1,11 +1,11 @@
 //! A Kubernetes API server in memory, with the controllers that matter to an operator: what Kubernetes promises, without pods.
 //!
-//! It knows the rules of Kubernetes and nothing of this operator, so that whoever needs objects under those rules can have them: the unit
-//! tests of the core (the store alone), the mock host (over HTTP, with real processes as pods).
+//! It knows the rules of Kubernetes and nothing of this operator, so that whoever needs objects under those rules can have them:
+//! the unit tests of the core (the store alone), the mock host (over HTTP, with real processes as pods).
 //!
 //! # Guarantees
-//! 1. Each write is judged as the API server judges it: resourceVersion, UID and other preconditions, ownership of fields, schemas,
-//!    finalizers; refusals carry the code and the reason that a real one sends.
+//! 1. Each write is judged as the API server judges it: resourceVersion, UID and other preconditions, ownership of fields,
+//!    schemas, finalizers; refusals carry the code and the reason that a real one sends.
 //! 2. One write at a time; equal writes in equal order give equal objects, UIDs and versions. Nothing here is drawn by lot.
 //! 3. A write that changes nothing moves no version and wakes nobody.
 //! 4. Watches tell every change once and in order, from any version that is still known; one that isn't is 410.
@@ -18,8 +18,8 @@
 //!
 //! # Rooms
 //! [`resource`] says what is served; [`store`] holds the objects and judges writes; [`fields`] and [`apply`] are field ownership;
-//! [`validate`] the schemas; [`controllers`] what Kubernetes does by itself; [`server`] all of it under one lock, and [`http`] the way in,
-//! with [`fault`]s by script.
+//! [`validate`] the schemas; [`controllers`] what Kubernetes does by itself; [`server`] all of it under one lock, and [`http`]
+//! the way in, with [`fault`]s by script.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod apply;

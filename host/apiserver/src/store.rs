@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! 1. Each write moves the version by one, unless it changes nothing.
-//! 2. What is deleted goes at once only if no finalizer and no grace holds it; the write that takes the last of them away removes it.
+//! 2. What is deleted goes at once only if no finalizer and no grace holds it; the write that takes the last of them away removes
+//!    it.
 //! 3. Metadata that the server writes (UID, times, version, generation) can't be written by anybody else.
 //!
 //! # Flow of a write

@@ -1,7 +1,8 @@
 //! Schemas: what an object of a kind may look like.
 //!
-//! Kubernetes' own kinds are read into their types: what doesn't fit is invalid, what gets lost by it is unknown. Custom kinds bring a
-//! structural schema: types, bounds, enumerations, required fields, defaults and unknown fields are judged by it. CEL rules aren't.
+//! Kubernetes' own kinds are read into their types: what doesn't fit is invalid, what gets lost by it is unknown. Custom kinds
+//! bring a structural schema: types, bounds, enumerations, required fields, defaults and unknown fields are judged by it. CEL
+//! rules aren't.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;

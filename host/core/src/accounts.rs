@@ -1,12 +1,12 @@
 //! The instance's accounts: a generated password for each, in a Secret of its own, made once.
 //!
 //! # Guarantees
-//! 1. A password is generated once and never written over: the Secret is created, not applied, and kept by a finalizer while the instance
-//!    lives.
+//! 1. A password is generated once and never written over: the Secret is created, not applied, and kept by a finalizer while the
+//!    instance lives.
 //! 2. Servers, ConfigMaps and everything but the Secrets see hashes only.
 //! 3. Two operators that make the same Secret at once: one wins, both use what is stored.
-//! 4. A Secret that people make (for the Sentinels' clients, for Sentinels that exist elsewhere) is read and never written. Without it no
-//!    object is rendered that needs it; servers are probed and steps go on.
+//! 4. A Secret that people make (for the Sentinels' clients, for Sentinels that exist elsewhere) is read and never written.
+//!    Without it no object is rendered that needs it; servers are probed and steps go on.
 //!
 //! # Flow
 //! 1. Take the Secret from the cache, else read it, else create it.
@@ -122,7 +122,8 @@ impl Accounts {
         }
     }
 
-    /// What the operator logs in with to Sentinels that exist elsewhere; `None`: nothing, they have none or the instance refers to none.
+    /// What the operator logs in with to Sentinels that exist elsewhere; `None`: nothing, they have none or the instance refers
+    /// to none.
     ///
     /// # Errors
     /// The person's Secret can't be read, or has no password.
@@ -155,8 +156,8 @@ impl Accounts {
         Ok(lines)
     }
 
-    /// An account's password, and whether it needs none. Clients of Sentinels have a password of their own: Sentinels hold no data, and
-    /// who may find the primary is told another word than who may write to it.
+    /// An account's password, and whether it needs none. Clients of Sentinels have a password of their own: Sentinels hold no
+    /// data, and who may find the primary is told another word than who may write to it.
     fn access(&self, account: Account, role: ServerRole) -> Result<(Option<&Secret>, bool), AccountsError> {
         if account == Account::Default && role == ServerRole::Sentinel {
             let clients = self.clients.as_ref().map_err(Clone::clone)?;
@@ -181,8 +182,8 @@ pub(crate) async fn elsewhere<W: World>(world: &W, topology: &Topology) -> Resul
     Ok(Some(Credential { user: login.user.into(), password: given(world, topology, login.secret).await? }))
 }
 
-/// A password that a person gave. It is read at every look, which are minutes apart where nothing happens: people's Secrets are in no
-/// cache, and a new password must not wait for a restart.
+/// A password that a person gave. It is read at every look, which are minutes apart where nothing happens: people's Secrets are
+/// in no cache, and a new password must not wait for a restart.
 async fn given<W: World>(world: &W, topology: &Topology, secret: &str) -> Result<Secret, AccountsError> {
     let id = ObjectId::new(Kind::Secret, &topology.namespace, secret);
     let found = world.get(&id).await.map_err(|error| AccountsError::SecretNotRead { secret: secret.to_owned(), error })?;

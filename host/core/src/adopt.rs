@@ -1,15 +1,15 @@
-//! What the ledger learns from what is observed, without any act of ours: a primary that a hook handed over to, that Sentinels or a cluster
-//! chose, a sole member that started by itself, members that agree although the ledger was lost.
+//! What the ledger learns from what is observed, without any act of ours: a primary that a hook handed over to, that Sentinels or
+//! a cluster chose, a sole member that started by itself, members that agree although the ledger was lost.
 //!
 //! # Guarantees
 //! 1. The ledger learns only from servers that answer now, and only what no other answer contradicts.
 //! 2. Nothing here names a primary that isn't one already.
-//! 3. A primary that comes back after another one took over is never taken for its successor: only one that was promoted out of the newest
-//!    history is, or one whom everybody follows, or the former one while its appointed successor never took the role.
+//! 3. A primary that comes back after another one took over is never taken for its successor: only one that was promoted out of
+//!    the newest history is, or one whom everybody follows, or the former one while its appointed successor never took the role.
 //!
 //! # Flow
-//! Asked at each look, before the policy: [`lesson`] names what the ledger should learn; `None` is the rule. Clusters have a rule of their own
-//! ([`cluster`]).
+//! Asked at each look, before the policy: [`lesson`] names what the ledger should learn; `None` is the rule. Clusters have a rule
+//! of their own ([`cluster`]).
 
 mod cluster;
 
@@ -147,9 +147,9 @@ fn known_primary(
     accepted.then(|| primary(observed, pod, facts))
 }
 
-/// All answer, the others as replicas that carry no history the ledger knows: they were restarted since, and wait to be told whom to follow.
-/// (Hooks handed the role on twice while nobody looked, or its history got another name, as it does after an hour without replicas.) Whoever
-/// still carries a known history may know better, and is for a person to compare.
+/// All answer, the others as replicas that carry no history the ledger knows: they were restarted since, and wait to be told whom
+/// to follow. (Hooks handed the role on twice while nobody looked, or its history got another name, as it does after an hour
+/// without replicas.) Whoever still carries a known history may know better, and is for a person to compare.
 fn nobody_else_could(observed: &Observed, answering: &[Answer<'_>], new: Answer<'_>, members: u32) -> bool {
     let known = |facts: &ServerFacts| observed.ledger.lineages.iter().any(|lineage| lineage.replid == facts.replid);
     let yields = |facts: &ServerFacts| matches!(facts.role, Role::Replica(_)) && !(known(facts) && facts.offset > 0);
@@ -157,8 +157,8 @@ fn nobody_else_could(observed: &Observed, answering: &[Answer<'_>], new: Answer<
     new.1.keys > 0 && others && all_answer(observed, answering, members)
 }
 
-/// The one whom the ledger names answers as a replica in the very history of the one who leads. A promotion gives a history a new name, so
-/// it never was a primary since, and holds nothing that the other lacks.
+/// The one whom the ledger names answers as a replica in the very history of the one who leads. A promotion gives a history a new
+/// name, so it never was a primary since, and holds nothing that the other lacks.
 fn never_took_the_role(answering: &[Answer<'_>], appointed: &Pod, leading: &ServerFacts) -> bool {
     answering.iter().any(|(pod, facts)| {
         let same = !facts.replid.is_empty() && facts.replid == leading.replid && facts.offset <= leading.offset;
@@ -166,8 +166,8 @@ fn never_took_the_role(answering: &[Answer<'_>], appointed: &Pod, leading: &Serv
     })
 }
 
-/// More than half of all Sentinels that watch the data set say so. Those that are silent may hold an older or a newer opinion: they count
-/// against it.
+/// More than half of all Sentinels that watch the data set say so. Those that are silent may hold an older or a newer opinion:
+/// they count against it.
 fn sentinels_chose(observed: &Observed, new: &Pod) -> bool {
     let names = |sentinel: &Sentinel| {
         let known = sentinel.reach == Reach::Answered && !sentinel.tilt;

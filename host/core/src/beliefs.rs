@@ -1,11 +1,11 @@
 //! What a server of a cluster believes of all nodes, in a form that many servers can share.
 //!
-//! Servers of a healthy cluster believe the same but for trifles: whom each has a link to, and which line is its own. With 640 servers that is
-//! 410,000 lines; taken apart it is one list of 640 beliefs and 640 short lists of exceptions.
+//! Servers of a healthy cluster believe the same but for trifles: whom each has a link to, and which line is its own. With 640
+//! servers that is 410,000 lines; taken apart it is one list of 640 beliefs and 640 short lists of exceptions.
 //!
 //! # Guarantees
-//! 1. Equal common parts are one value in memory ([`share`]), and so are equal beliefs of different common parts ([`Pool`]): where every server
-//!    has its own view, they differ in few lines.
+//! 1. Equal common parts are one value in memory ([`share`]), and so are equal beliefs of different common parts ([`Pool`]):
+//!    where every server has its own view, they differ in few lines.
 //! 2. Nothing in it moves on its own: two answers of a quiet server are equal.
 
 use std::collections::HashSet;
@@ -82,8 +82,8 @@ pub struct View {
     pub me: String,
     /// Its slots that are on their way.
     pub open: Vec<OpenSlot>,
-    /// Nodes that it has no link to, sorted. A link that brings no answers is none: towards an address that nobody has any more a server
-    /// says `connected` for as long as it tries, and suspects the node meanwhile.
+    /// Nodes that it has no link to, sorted. A link that brings no answers is none: towards an address that nobody has any more a
+    /// server says `connected` for as long as it tries, and suspects the node meanwhile.
     pub unlinked: Vec<String>,
     /// Nodes that it suspects, sorted.
     pub suspects: Vec<String>,

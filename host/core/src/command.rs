@@ -1,5 +1,5 @@
-//! The typed list of commands. What is not here can't be sent: there is no FLUSHALL, FLUSHDB, DEBUG, SHUTDOWN NOSAVE, and no way to
-//! send text. `host/valkey` turns a command into words and the answer into a [`Reply`].
+//! The typed list of commands. What is not here can't be sent: there is no FLUSHALL, FLUSHDB, DEBUG, SHUTDOWN NOSAVE, and no way
+//! to send text. `host/valkey` turns a command into words and the answer into a [`Reply`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use crate::secret::Secret;
 /// A command to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// `INFO server replication persistence keyspace`: the light probe. The keyspace is in it because "empty" must be a fact and not the lack
-    /// of one.
+    /// `INFO server replication persistence keyspace`: the light probe. The keyspace is in it because "empty" must be a fact and
+    /// not the lack of one.
     LightProbe,
     /// `INFO` of the sections that a full look needs (server, clients, memory, persistence, stats, replication, keyspace).
     FullInfo,
@@ -49,7 +49,8 @@ pub enum Command {
         ip: IpAddr,
         /// Port of the replica.
         port: u16,
-        /// The server's own clock; it does not always fire (with equal offsets and a frozen replica, say), so the caller keeps one too.
+        /// The server's own clock; it does not always fire (with equal offsets and a frozen replica, say), so the caller keeps
+        /// one too.
         timeout_ms: u64,
     },
     /// `FAILOVER ABORT`.
@@ -97,8 +98,8 @@ pub enum Command {
         /// Id of the owner.
         node: String,
     },
-    /// `CLUSTER FAILOVER [FORCE|TAKEOVER]`, to a replica. `OK` means accepted, nothing more. The server doesn't check that the replica
-    /// has synced: an empty one takes over and the shard's data is gone.
+    /// `CLUSTER FAILOVER [FORCE|TAKEOVER]`, to a replica. `OK` means accepted, nothing more. The server doesn't check that the
+    /// replica has synced: an empty one takes over and the shard's data is gone.
     ClusterFailover(ClusterFailover),
     /// `CLUSTER BUMPEPOCH`: its claim to its slots wins over older ones.
     ClusterBumpEpoch,
@@ -131,8 +132,8 @@ pub enum Command {
     SentinelRemove(String),
     /// `SENTINEL RESET name`: forgets the replicas and the other Sentinels, and finds them again.
     SentinelReset(String),
-    /// `SENTINEL FAILOVER name`: promotes a replica without asking the other Sentinels. The old primary goes on taking writes, which
-    /// are lost, until it is reconfigured: it is for primaries that must not serve.
+    /// `SENTINEL FAILOVER name`: promotes a replica without asking the other Sentinels. The old primary goes on taking writes,
+    /// which are lost, until it is reconfigured: it is for primaries that must not serve.
     SentinelFailover(String),
     /// `SENTINEL SET name option value ...`. Options before a bad one stay set.
     SentinelSet {

@@ -1,11 +1,11 @@
 //! How long ago the last replica left a fenced primary, by a clock that doesn't jump.
 //!
-//! The ledger holds the wall clock's time, because it outlives processes. A wall clock that is set forward, or a successor whose clock is ahead,
-//! would count a fence as closed before it is; one that is set back would count it as open for hours.
+//! The ledger holds the wall clock's time, because it outlives processes. A wall clock that is set forward, or a successor whose
+//! clock is ahead, would count a fence as closed before it is; one that is set back would count it as open for hours.
 //!
 //! # Guarantees
-//! A fence is as old as this process has known it, never older: a successor counts anew from its first look, which costs it max-lag + 2 s at
-//! most.
+//! A fence is as old as this process has known it, never older: a successor counts anew from its first look, which costs it
+//! max-lag + 2 s at most.
 //!
 //! # Flow
 //! At each look [`Detached::rectify`] puts the times of the ledger's fences into the frame of that look.
@@ -28,8 +28,8 @@ pub struct Detached(Mutex<BTreeMap<Record, Duration>>);
 type Record = (String, String, UnixMs);
 
 impl Detached {
-    /// The ledger with each `detached_at` counted back from `now` by the monotonic clock, and what was written, as facts beyond the base:
-    /// `fence-detached:<pod>`.
+    /// The ledger with each `detached_at` counted back from `now` by the monotonic clock, and what was written, as facts beyond
+    /// the base: `fence-detached:<pod>`.
     pub fn rectify(&self, ledger: &Ledger, now: UnixMs, monotonic: Duration) -> (Ledger, Vec<Pair>) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut ledger, mut written) = (ledger.clone(), Vec::new());

@@ -1,6 +1,6 @@
-//! Addresses of this instance's former pods. The last word of a silent primary may name replicas whose pods are gone since: they were members,
-//! and ended with their pods; only what never was a member is a stranger. Likewise the primary that Sentinels name is certainly lost if its pod
-//! is known to be gone, and an address of nobody else.
+//! Addresses of this instance's former pods. The last word of a silent primary may name replicas whose pods are gone since: they
+//! were members, and ended with their pods; only what never was a member is a stranger. Likewise the primary that Sentinels name
+//! is certainly lost if its pod is known to be gone, and an address of nobody else.
 //!
 //! # Guarantees
 //! At most [`KEPT`] addresses are remembered, the newest ones.
@@ -18,7 +18,8 @@ const KEPT: usize = 64;
 pub struct Former(Mutex<VecDeque<(String, String)>>);
 
 impl Former {
-    /// Remembers the pods of an observation, and names attached replicas and the Sentinels' primaries that were members by their pods.
+    /// Remembers the pods of an observation, and names attached replicas and the Sentinels' primaries that were members by their
+    /// pods.
     pub fn resolve(&self, observed: &mut Observed) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for pod in &observed.pods {

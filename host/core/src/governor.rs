@@ -1,10 +1,10 @@
 //! Which policy governs an instance.
 //!
 //! # Guarantees
-//! 1. A bad module never stops reconciliation: whatever it does, the last good version plans in the same look. (The first deadline that it
-//!    misses costs one look: the machine may have been busy.)
-//! 2. A newcomer governs only after a shadow run on this instance's own observation: it answered, the guard refused nothing, and it would
-//!    disturb no more than the policy in force. One that would waits for a person, who pins its version.
+//! 1. A bad module never stops reconciliation: whatever it does, the last good version plans in the same look. (The first
+//!    deadline that it misses costs one look: the machine may have been busy.)
+//! 2. A newcomer governs only after a shadow run on this instance's own observation: it answered, the guard refused nothing, and
+//!    it would disturb no more than the policy in force. One that would waits for a person, who pins its version.
 //! 3. A swap happens at a rest point: no track runs. Rolling back waits for nothing.
 //! 4. The host's own weather (Lease, stale views, API server away) never counts against a policy.
 //! 5. The built-in policy is never given up: when it fails itself, the instance holds.
@@ -89,8 +89,8 @@ impl Governor {
         self.given_up.values().chain(self.waits.as_ref())
     }
 
-    /// Decides. `running`: the tracks that run; there are none at a rest point. Blocks for as long as guests may run: call it where that is
-    /// allowed.
+    /// Decides. `running`: the tracks that run; there are none at a rest point. Blocks for as long as guests may run: call it
+    /// where that is allowed.
     pub fn decide(&mut self, observed: &Observed, circumstances: Circumstances, running: &[Track], pin: &str) -> Decision {
         let look = Look { observed, circumstances, running, pin };
         let before = self.active.info().clone();
@@ -140,7 +140,8 @@ impl Governor {
         self.waits = None;
     }
 
-    /// The policy in force was taken away (its ConfigMap is gone, or it failed in too many places): what governed before, else the built-in.
+    /// The policy in force was taken away (its ConfigMap is gone, or it failed in too many places): what governed before, else
+    /// the built-in.
     fn roll_back(&mut self, usable: &[Arc<dyn Policy>], look: &Look<'_>) {
         let before = usable.iter().find(|policy| policy.info() == self.last_good.info()).cloned();
         if let Some(next) = before.or_else(|| self.registry.built_in(look.observed.instance.architecture)) {
@@ -246,8 +247,8 @@ fn told_refusal(refusal: &Refusal) -> String {
     format!("the guard refused {} ({}): {}", refusal.operation, refusal.subject, refusal.why)
 }
 
-/// The policy that should govern: the pinned version, else the highest; of equal versions a module goes before the built-in, since somebody put
-/// it there.
+/// The policy that should govern: the pinned version, else the highest; of equal versions a module goes before the built-in,
+/// since somebody put it there.
 pub fn wanted(usable: &[Arc<dyn Policy>], architecture: vko_wit::common::Architecture, pin: &str) -> Option<Arc<dyn Policy>> {
     let fitting = || usable.iter().filter(|policy| policy.info().architecture == architecture);
     let pinned = fitting().rfind(|policy| !pin.is_empty() && policy.info().version == pin);

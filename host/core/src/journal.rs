@@ -1,9 +1,9 @@
 //! The decision journal: what was seen, what was planned, what became of it. The last 200 entries per instance, in memory.
 //!
-//! An observation is kept only when its plan differs from the one before, so a quiet instance costs nothing; entries are kept as the text
-//! that will be shown, and bounded in bytes too, since an observation grows with its instance: of older decisions first the observation
-//! goes, then the entry. The newest decision is whole, whatever its size. Nothing secret can be in it: observations and
-//! plans hold none.
+//! An observation is kept only when its plan differs from the one before, so a quiet instance costs nothing; entries are kept as
+//! the text that will be shown, and bounded in bytes too, since an observation grows with its instance: of older decisions first
+//! the observation goes, then the entry. The newest decision is whole, whatever its size. Nothing secret can be in it:
+//! observations and plans hold none.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

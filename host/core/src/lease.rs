@@ -1,19 +1,19 @@
 //! One operator acts: leader election by a `coordination.k8s.io/v1` Lease.
 //!
 //! # Guarantees
-//! 1. At most one operator believes to hold the Lease at any time. A holder counts [`DURATION`] from before it *sent* its last confirmed
-//!    renewal; everybody else counts it from after they *saw* that renewal. So the holder always stops first.
+//! 1. At most one operator believes to hold the Lease at any time. A holder counts [`DURATION`] from before it *sent* its last
+//!    confirmed renewal; everybody else counts it from after they *saw* that renewal. So the holder always stops first.
 //! 2. [`LeaseState::is_leader`] turns false at that moment by the clock alone, even when the task that renews hangs.
-//! 3. [`LeaseState::covers`] is true only when a command with that deadline ends, with [`MARGIN`] to spare, before anybody else may
-//!    act. So a successor needs to wait out the Lease and nothing more: the longest deadline lies inside.
+//! 3. [`LeaseState::covers`] is true only when a command with that deadline ends, with [`MARGIN`] to spare, before anybody else
+//!    may act. So a successor needs to wait out the Lease and nothing more: the longest deadline lies inside.
 //! 4. A successor that takes over from a holder who didn't release is told so (`after_ungraceful`): commands that the old holder
 //!    sent may still lie in some server's socket buffer, and it cuts those sessions before it acts.
-//! 5. A quiet holder costs one PUT every [`RENEW`]; a standby costs one GET every [`POLL`]. No watch: what a standby decides rests on
-//!    an answer that it has just read, never on a cache that may be late.
+//! 5. A quiet holder costs one PUT every [`RENEW`]; a standby costs one GET every [`POLL`]. No watch: what a standby decides
+//!    rests on an answer that it has just read, never on a cache that may be late.
 //!
 //! # Assumptions
-//! - Monotonic clocks of different machines run at the same speed within 10 % ([`MARGIN`] of [`DURATION`]). Wall clocks are written for
-//!   people to read and are never compared.
+//! - Monotonic clocks of different machines run at the same speed within 10 % ([`MARGIN`] of [`DURATION`]). Wall clocks are
+//!   written for people to read and are never compared.
 //! - The API server's writes under a resourceVersion are linearisable.
 //! - The identity is new in each start of the process (a pod name alone isn't: a container that restarts would take its own old
 //!   Lease for held).

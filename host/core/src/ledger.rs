@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! 1. The host alone writes it, whole, under the object's resourceVersion; a conflict means: observe again.
-//! 2. It never claims more than holds. What permits something dangerous later (a fence) is written after it was read back; what forbids
-//!    something (`formed`, a lifted fence, a used consent) is written before the act.
+//! 2. It never claims more than holds. What permits something dangerous later (a fence) is written after it was read back; what
+//!    forbids something (`formed`, a lifted fence, a used consent) is written before the act.
 //! 3. Missing or unreadable means unknown, and unknown blocks creation and everything that could lose data.
 //!
 //! # Assumptions
@@ -32,8 +32,8 @@ pub struct Ledger {
     pub formed: Option<bool>,
     /// Members that were observed, by workload and ordinal.
     pub members: Vec<Member>,
-    /// Replication histories of this data set, newest first. A cluster has a history per shard and keeps none here: its slots' owners and
-    /// their epochs say who leads.
+    /// Replication histories of this data set, newest first. A cluster has a history per shard and keeps none here: its slots'
+    /// owners and their epochs say who leads.
     pub lineages: Vec<Lineage>,
     /// The last primary as a member (a pod's UID dies with it, the member stays). One per shard.
     pub last_primary: Vec<Member>,
@@ -59,8 +59,8 @@ pub struct Member {
     pub pod: String,
     /// UID of the claim; empty where there is none.
     pub claim: String,
-    /// The server's own id in a cluster, by which the others know it; empty in the other architectures and while it never said it. It lives
-    /// as long as the server's data: a pod that finds no `nodes.conf` comes with another one.
+    /// The server's own id in a cluster, by which the others know it; empty in the other architectures and while it never said
+    /// it. It lives as long as the server's data: a pod that finds no `nodes.conf` comes with another one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_id: String,
 }

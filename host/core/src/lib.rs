@@ -1,4 +1,5 @@
-//! The core: observe, plan, guard, execute, report, over traits. It knows no Kubernetes client, no Redis client and no wasm engine.
+//! The core: observe, plan, guard, execute, report, over traits. It knows no Kubernetes client, no Redis client and no wasm
+//! engine.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod accounts;

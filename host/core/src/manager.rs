@@ -1,8 +1,8 @@
 //! All instances of this process: who is looked at, who is woken, and when nobody may be.
 //!
 //! # Guarantees
-//! 1. Instances are looked at only while this process holds the Lease. When it is lost, all tasks are dropped and all connections closed before
-//!    anybody else can act.
+//! 1. Instances are looked at only while this process holds the Lease. When it is lost, all tasks are dropped and all connections
+//!    closed before anybody else can act.
 //! 2. A change wakes the instance that it belongs to and no other; a node wakes those with pods on it.
 //! 3. Falling behind with changes loses nothing: everybody is woken then.
 //!

@@ -5,8 +5,8 @@
 //! 1. A failure never wipes the last answer: it grows old, and its age is told.
 //! 2. The loop is woken by what decisions depend on ([`Shape`]) and by nothing that moves on its own.
 //! 3. What servers of a cluster believe is kept once for all that believe the same.
-//! 4. Of two answers the one that was asked for later counts, whichever arrives first: a step reads back what it has done, and a probe that was
-//!    under way since before must not undo that.
+//! 4. Of two answers the one that was asked for later counts, whichever arrives first: a step reads back what it has done, and a
+//!    probe that was under way since before must not undo that.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -92,8 +92,8 @@ pub struct ServerMemory {
     pub cluster: Option<ClusterMemory>,
     /// The same, of Sentinels.
     pub sentinel: Option<SentinelMemory>,
-    /// How old it is at most (monotonic): when a data server was asked, when a Sentinel's word arrived. So a data server that is younger than a
-    /// Sentinel's word was asked after that was said.
+    /// How old it is at most (monotonic): when a data server was asked, when a Sentinel's word arrived. So a data server that is
+    /// younger than a Sentinel's word was asked after that was said.
     pub answered_at: Option<Duration>,
     /// When the question was asked (monotonic) whose outcome is the newest, be it a failure.
     pub asked_at: Option<Duration>,
@@ -138,8 +138,8 @@ impl Memory {
         self.lock().servers.retain(|pod, _| pods.contains(pod));
     }
 
-    /// Takes the outcome of a question in that was asked at `asked`. Returns whether anything that a decision could depend on has changed;
-    /// offsets alone don't count.
+    /// Takes the outcome of a question in that was asked at `asked`. Returns whether anything that a decision could depend on has
+    /// changed; offsets alone don't count.
     pub fn note(&self, pod: &str, asked: Duration, now: Duration, outcome: Result<Answer, ServerError>) -> bool {
         let mut all = self.lock();
         if all.servers.get(pod).is_some_and(|server| server.asked_at.is_some_and(|newest| asked < newest)) {

@@ -15,7 +15,8 @@ pub enum Kind {
     Cluster,
     /// valkey.buf.red/v1alpha1 Failover: what one of the failover or replica architecture is translated to.
     Failover,
-    /// valkey.buf.red/v1alpha1 Sentinel: a Failover's own Sentinels as people see them, or a group of Sentinels that stands alone.
+    /// valkey.buf.red/v1alpha1 Sentinel: a Failover's own Sentinels as people see them, or a group of Sentinels that stands
+    /// alone.
     Sentinel,
     /// apps/v1.
     StatefulSet,

@@ -1,6 +1,6 @@
-//! A hand-over that nobody owns any more: the operator or the hook that began it is gone, the server has given its role away, and the replica
-//! doesn't take it (it stands still, or came back under another address). The server's own TIMEOUT doesn't fire then, so without help there is
-//! no primary for ever.
+//! A hand-over that nobody owns any more: the operator or the hook that began it is gone, the server has given its role away, and
+//! the replica doesn't take it (it stands still, or came back under another address). The server's own TIMEOUT doesn't fire then,
+//! so without help there is no primary for ever.
 //!
 //! # Guarantees
 //! 1. Only the last primary of the ledger is helped, and only while nobody else answers as a primary.
@@ -22,7 +22,8 @@ use crate::procedure::promote::nobody_else_leads;
 use crate::site::Site;
 use crate::world::World;
 
-/// A hand-over ends within 5 s or is taken back a second later, by the operator and by the hook alike; the rest is for their last commands.
+/// A hand-over ends within 5 s or is taken back a second later, by the operator and by the hook alike; the rest is for their last
+/// commands.
 const OWNED_AT_MOST: Duration = Duration::from_secs(15);
 /// Answers older than this (ms) say nothing about now.
 const ANSWER_AGE_MAX_MS: u64 = 6_000;

@@ -33,8 +33,8 @@ impl Outcomes {
         all.truncate(KEPT);
     }
 
-    /// Notes what the guard refused, for policies to back off by. A refusal that isn't about the plan (no Lease, a stale view) is not noted: once
-    /// it is over nothing should wait.
+    /// Notes what the guard refused, for policies to back off by. A refusal that isn't about the plan (no Lease, a stale view) is
+    /// not noted: once it is over nothing should wait.
     pub fn note_refusals(&self, now: Duration, refusals: &[Refusal]) {
         for refusal in refusals.iter().filter(|refusal| refusal.blames_policy()) {
             self.note(now, refusal.operation, &refusal.subject, OutcomeKind::Refused(refusal.why.clone()));

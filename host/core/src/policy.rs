@@ -1,5 +1,5 @@
-//! Policies as the core sees them: a pure function with a name, a version and a digest. `host/engine` implements it with wasmtime; a
-//! native build implements it directly.
+//! Policies as the core sees them: a pure function with a name, a version and a digest. `host/engine` implements it with
+//! wasmtime; a native build implements it directly.
 
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ impl AdmitError {
     }
 }
 
-/// A policy that was admitted. Immutable and shareable; each call sees a fresh store, nothing leaks from call to call. Calls block for
-/// up to the deadline: use `spawn_blocking` or a thread of one's own.
+/// A policy that was admitted. Immutable and shareable; each call sees a fresh store, nothing leaks from call to call. Calls
+/// block for up to the deadline: use `spawn_blocking` or a thread of one's own.
 pub trait Policy: Send + Sync + 'static {
     /// Name, version, digest.
     fn info(&self) -> &PolicyInfo;

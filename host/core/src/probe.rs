@@ -1,4 +1,5 @@
-//! The light probe: one round trip per server and interval on the server's lasting connection; more only where the answer is news.
+//! The light probe: one round trip per server and interval on the server's lasting connection; more only where the answer is
+//! news.
 //!
 //! # Guarantees
 //! 1. A quiet server is asked once in 5 s, every second while something is wrong or in motion.
@@ -39,8 +40,8 @@ pub const QUIET: Duration = Duration::from_secs(5);
 pub const ALERT: Duration = Duration::from_secs(1);
 /// A server that doesn't answer INFO within this is silent. A fork or a slow disk takes hundreds of milliseconds.
 pub const DEADLINE: Duration = Duration::from_secs(2);
-/// Who was asked longer ago than this is asked again before a look: a quiet server with the shortest quiet interval never is, be it silent
-/// at the next question.
+/// Who was asked longer ago than this is asked again before a look: a quiet server with the shortest quiet interval never is, be
+/// it silent at the next question.
 const ASKED_AGE_MAX: Duration = Duration::from_millis(7_500);
 /// Between two tries to listen to a Sentinel.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
@@ -52,8 +53,8 @@ pub enum Asked {
     Data,
     /// One in cluster mode.
     Cluster,
-    /// A Sentinel, with the name under which it should watch this instance's data set; `None`: it stands alone, and what it watches is the
-    /// business of others.
+    /// A Sentinel, with the name under which it should watch this instance's data set; `None`: it stands alone, and what it
+    /// watches is the business of others.
     Sentinel(Option<String>),
 }
 
@@ -91,8 +92,8 @@ impl Drop for Task {
 }
 
 impl<W: World> Probes<W> {
-    /// No probes yet. `cut_sessions`: a former leader may still hold connections (it ended without a word), so each server's other
-    /// sessions of the operator's account are ended before anything else is sent there.
+    /// No probes yet. `cut_sessions`: a former leader may still hold connections (it ended without a word), so each server's
+    /// other sessions of the operator's account are ended before anything else is sent there.
     pub fn new(world: Arc<W>, memory: Arc<Memory>, wake: Arc<Notify>, cut_sessions: bool) -> Self {
         let (pace, poked) = (watch::channel(ALERT).0, watch::channel(0).0);
         Self { world, memory, wake, pace, poked, tasks: BTreeMap::new(), cut_sessions }
@@ -125,8 +126,8 @@ impl<W: World> Probes<W> {
         poke(&self.poked);
     }
 
-    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who was never asked
-    /// is not waited for: a pod that starts has nothing to say.
+    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who
+    /// was never asked is not waited for: a pod that starts has nothing to say.
     pub async fn refresh(&self) {
         let Some(then) = self.world.monotonic().checked_sub(ASKED_AGE_MAX) else { return };
         if !self.memory.unasked_since(then) {
@@ -226,7 +227,8 @@ impl<W: World> Listener<W> {
     }
 }
 
-/// Whether an event is about this data set or about the Sentinel itself, or stands for some that were missed. A Sentinel may watch many others.
+/// Whether an event is about this data set or about the Sentinel itself, or stands for some that were missed. A Sentinel may
+/// watch many others.
 fn concerns(monitor: Option<&str>, event: &SentinelEvent) -> bool {
     let itself = event.channel.ends_with("tilt") || *event == SentinelEvent::missed();
     itself || monitor.is_some_and(|name| event.message.split_ascii_whitespace().any(|word| word == name))

@@ -1,5 +1,6 @@
-//! Mounted files of running pods: the kubelet refreshes them when the pod object changes, so a changed ConfigMap is followed by a patch of
-//! an annotation. The annotation names the content and the time, and what a container restart would read is known from it.
+//! Mounted files of running pods: the kubelet refreshes them when the pod object changes, so a changed ConfigMap is followed by a
+//! patch of an annotation. The annotation names the content and the time, and what a container restart would read is known from
+//! it.
 
 use serde_json::{Value, json};
 use vko_api::names;
@@ -14,8 +15,8 @@ pub fn hash(config: &Object) -> String {
     hex(&ring::digest::digest(&ring::digest::SHA256, data.as_bytes()).as_ref()[..8])
 }
 
-/// A pod that was told so far (ms) in the future was told by a clock that was ahead, or ours was set back: waiting for that time may take
-/// hours, telling it again takes a patch. Clocks of two operators differ by less.
+/// A pod that was told so far (ms) in the future was told by a clock that was ahead, or ours was set back: waiting for that time
+/// may take hours, telling it again takes a patch. Clocks of two operators differ by less.
 const AHEAD_MAX_MS: u64 = 60_000;
 
 /// Whether the pod still has to be told of this content.
@@ -31,7 +32,8 @@ pub fn patch(pod: &Object, hash: &str, now: UnixMs) -> Value {
     json!({"metadata": {"uid": pod.uid(), "annotations": {names::REFRESHED: format!("{hash}@{now}")}}})
 }
 
-/// Whether a restart of the pod's container reads this content: it was told so long ago that the kubelet has refreshed the mounts.
+/// Whether a restart of the pod's container reads this content: it was told so long ago that the kubelet has refreshed the
+/// mounts.
 pub fn settled(pod: &Object, hash: &str, now: UnixMs, settles_ms: u64) -> bool {
     let Some((told, at)) = pod.annotation(names::REFRESHED).split_once('@') else { return false };
     told == hash && at.parse::<UnixMs>().is_ok_and(|at| now.saturating_sub(at) >= settles_ms)

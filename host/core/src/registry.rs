@@ -1,8 +1,8 @@
 //! The policies that there are: the built-in ones and those of ConfigMaps, and what became of each.
 //!
 //! # Guarantees
-//! 1. A module is compiled once for each version of its ConfigMap, in the background; a bad one becomes an event on its ConfigMap and a
-//!    metric, nothing else.
+//! 1. A module is compiled once for each version of its ConfigMap, in the background; a bad one becomes an event on its ConfigMap
+//!    and a metric, nothing else.
 //! 2. Deleting the ConfigMap takes its policy away from everybody at their next look, which is at once.
 //! 3. A module that fails in several places is withdrawn everywhere until its ConfigMap changes.
 //!

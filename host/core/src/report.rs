@@ -1,14 +1,15 @@
 //! REPORT: the status of the topology object and of the Valkey, out of the plan and what the host knows itself. Pure.
 //!
 //! # Guarantees
-//! 1. Ready is derived at each look and never remembered. It is Unknown, not False, while the operator is cut off, no policy could decide, or
-//!    the one that did says nothing of it.
+//! 1. Ready is derived at each look and never remembered. It is Unknown, not False, while the operator is cut off, no policy
+//!    could decide, or the one that did says nothing of it.
 //! 2. Equal facts give an equal status: a quiet instance is not written, and neither is one that waits.
 //!
 //! # Flow
 //! 1. What the policy says; over it what the host knows better (a problem of its own, being cut off, refusals, who governs).
-//! 2. Only the last word on each condition meets the one that was shown before. (If the policy's word did too, a condition on which the
-//!    two disagree would change twice at each look, with a new transition time, and the write would wake the next look.)
+//! 2. Only the last word on each condition meets the one that was shown before. (If the policy's word did too, a condition on
+//!    which the two disagree would change twice at each look, with a new transition time, and the write would wake the next
+//!    look.)
 //! 3. The Valkey shows what its topology object shows, and whether its newest spec is in force.
 
 use std::collections::BTreeMap;

@@ -16,7 +16,8 @@ pub struct Settings {
     pub operator_namespace: String,
     /// What tells this process from its siblings (the pod's name): holder of the Lease.
     pub identity: String,
-    /// Between two questions to a server while all is quiet and ready; see [`crate::probe::QUIET`]. With a longer interval a look asks first
-    /// those that weren't asked for long, so nothing is decided on old answers; what no event tells of is found that much later.
+    /// Between two questions to a server while all is quiet and ready; see [`crate::probe::QUIET`]. With a longer interval a look
+    /// asks first those that weren't asked for long, so nothing is decided on old answers; what no event tells of is found that
+    /// much later.
     pub probe_interval: Duration,
 }

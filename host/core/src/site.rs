@@ -18,7 +18,8 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::world::{Credential, ServerError, Target, World};
 
-/// The longest deadline of a dangerous command (the Lease lasts 15 s and is renewed every 5 s, so a healthy leader always has this much).
+/// The longest deadline of a dangerous command (the Lease lasts 15 s and is renewed every 5 s, so a healthy leader always has
+/// this much).
 pub const DANGEROUS_DEADLINE: Duration = Duration::from_secs(5);
 
 /// One instance, as its parts share it.
@@ -189,8 +190,8 @@ impl<W: World> Site<W> {
         outcome.map_err(|error| refused(&name, error))
     }
 
-    /// Takes in what a Sentinel says now of a data set, so that the next look doesn't ask for what was just done. What it doesn't say, its probe
-    /// finds out.
+    /// Takes in what a Sentinel says now of a data set, so that the next look doesn't ask for what was just done. What it doesn't
+    /// say, its probe finds out.
     pub async fn look_at_sentinel(&self, id: &str, monitor: &str) {
         let Ok((_, target)) = self.sentinel_target(id) else { return };
         let asked = self.world.monotonic();

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! 1. A change of the ledger is on the API server before [`Store::change`] returns `Ok`.
-//! 2. Only a view of the newest ledger is ever written back: when somebody else changed it, the write fails, and the next look starts from
-//!    what the API server has.
+//! 2. Only a view of the newest ledger is ever written back: when somebody else changed it, the write fails, and the next look
+//!    starts from what the API server has.
 //! 3. What is unequal to nothing is not written.
 //!
 //! # Flow
@@ -57,8 +57,8 @@ impl<W: World> Store<W> {
         Self { world, id, state: Mutex::new(State { object, ledger }) }
     }
 
-    /// Takes a newer object of the same identity in, as the watch brings it, with the ledger that it holds: ours as a rule; a write of ours
-    /// whose answer was lost; or what another operator wrote before we got the Lease.
+    /// Takes a newer object of the same identity in, as the watch brings it, with the ledger that it holds: ours as a rule; a
+    /// write of ours whose answer was lost; or what another operator wrote before we got the Lease.
     pub async fn refresh(&self, object: &Object) {
         let mut state = self.state.lock().await;
         if object.uid() == state.object.uid() && newer(object, &state.object) {
@@ -146,8 +146,8 @@ fn with_ledger(mut status: Value, ledger: &Ledger) -> Value {
     status
 }
 
-/// Whether `a` is newer than `b`. The API server documents resourceVersions of one resource as comparable numbers since 1.35 and they were
-/// etcd's revisions before; a text that is no number counts as newer, so that we never hold on to an old object.
+/// Whether `a` is newer than `b`. The API server documents resourceVersions of one resource as comparable numbers since 1.35 and
+/// they were etcd's revisions before; a text that is no number counts as newer, so that we never hold on to an old object.
 fn newer(a: &Object, b: &Object) -> bool {
     match (a.resource_version().parse::<u64>(), b.resource_version().parse::<u64>()) {
         (Ok(a), Ok(b)) => a > b,

@@ -5,7 +5,8 @@
 //!
 //! # Guarantees an implementation gives
 //! 1. Cached reads cost no request. They may be stale; [`Kube::cache_age`] says how stale at most.
-//! 2. Each write is one request, tried once, with a deadline of its own. `Err(ApiError::Timeout)` means that it may have happened.
+//! 2. Each write is one request, tried once, with a deadline of its own. `Err(ApiError::Timeout)` means that it may have
+//!    happened.
 //! 3. A command is sent once on the server's one lasting connection, or on a new one. `ServerError::Silent` after the command was
 //!    written means that it may have happened.
 //! 4. Nothing is logged that a [`Secret`](crate::secret::Secret) holds.
@@ -191,8 +192,8 @@ pub trait Servers: Send + Sync + 'static {
         command: Command,
         deadline: Duration,
     ) -> impl Future<Output = Result<Reply, ServerError>> + Send;
-    /// What a Sentinel publishes from now on, over a connection of its own, until the returned receiver is dropped. The receiver ends
-    /// when the connection does. Events wake, they prove nothing: whoever doesn't fetch them in time misses some.
+    /// What a Sentinel publishes from now on, over a connection of its own, until the returned receiver is dropped. The receiver
+    /// ends when the connection does. Events wake, they prove nothing: whoever doesn't fetch them in time misses some.
     fn subscribe(&self, target: &Target) -> impl Future<Output = Result<mpsc::Receiver<SentinelEvent>, ServerError>> + Send;
     /// Closes the connections to these pods (UIDs): they are gone. Those of subscriptions end by themselves.
     fn forget(&self, pods_gone: &[String]);

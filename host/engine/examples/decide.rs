@@ -1,6 +1,6 @@
-//! How long a decision takes, native and in the sandbox: `cargo run -p vko-engine --example decide -- <component>`. Without an argument it
-//! takes `vko-misbehave.wasm` (which holds) of the folder that VKO_GUESTS names. A policy of the cluster architecture is shown clusters, up
-//! to 128 shards of 5, quiet and not made yet.
+//! How long a decision takes, native and in the sandbox: `cargo run -p vko-engine --example decide -- <component>`. Without an
+//! argument it takes `vko-misbehave.wasm` (which holds) of the folder that VKO_GUESTS names. A policy of the cluster architecture
+//! is shown clusters, up to 128 shards of 5, quiet and not made yet.
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;

@@ -1,7 +1,8 @@
-//! Whether a plan is one at all: every UID in it was observed, every text that should be JSON is. Whether it is wise is the guard's
-//! business, not this module's.
+//! Whether a plan is one at all: every UID in it was observed, every text that should be JSON is. Whether it is wise is the
+//! guard's business, not this module's.
 //!
-//! Sentinels are named by their own ids and node ids by the cluster; both may be of servers that are no pods of ours, so neither is checked.
+//! Sentinels are named by their own ids and node ids by the cluster; both may be of servers that are no pods of ours, so neither
+//! is checked.
 
 use std::collections::HashSet;
 

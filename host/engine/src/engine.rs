@@ -14,8 +14,8 @@ use crate::v0;
 /// Admits components and runs them. Cheap to share; one for each process is enough.
 pub struct Engine {
     runtime: Arc<Runtime>,
-    /// Compiled components by digest, for as long as a policy made of them lives. The lock is held while one compiles, so that the same
-    /// component never compiles twice side by side and compiling never takes more than one component's memory.
+    /// Compiled components by digest, for as long as a policy made of them lives. The lock is held while one compiles, so that
+    /// the same component never compiles twice side by side and compiling never takes more than one component's memory.
     compiled: Mutex<HashMap<String, Weak<v0::Compiled>>>,
 }
 

@@ -10,8 +10,8 @@ use vko_wit::planning::{Plan, PolicyError, Violation};
 
 use crate::answer;
 
-/// Lets a native policy take a component's place. Answers are checked as a component's are and a panic ends as a trap would; time and
-/// memory are not bounded, so it is for policies that come with the operator.
+/// Lets a native policy take a component's place. Answers are checked as a component's are and a panic ends as a trap would; time
+/// and memory are not bounded, so it is for policies that come with the operator.
 pub struct NativePolicy<G> {
     info: PolicyInfo,
     guest: PhantomData<fn() -> G>,

@@ -10,9 +10,9 @@
 //! binaryData:
 //!   component: base64 of the component
 //! ```
-//! Nothing else may be in `data` and `binaryData`, and nothing may be missing: a field that nobody reads would be a promise that nobody
-//! keeps. A packed component of more than about 190 kB must be applied server-side (`kubectl apply --server-side`): client-side
-//! apply copies the object into an annotation, which ends at 256 KiB.
+//! Nothing else may be in `data` and `binaryData`, and nothing may be missing: a field that nobody reads would be a promise that
+//! nobody keeps. A packed component of more than about 190 kB must be applied server-side (`kubectl apply --server-side`):
+//! client-side apply copies the object into an annotation, which ends at 256 KiB.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -50,8 +50,8 @@ enum Shape {
     Replica,
 }
 
-/// The ConfigMap of a component, without a namespace: it goes into the operator's. [`Engine::describe`](crate::Engine::describe) makes the
-/// promise.
+/// The ConfigMap of a component, without a namespace: it goes into the operator's. [`Engine::describe`](crate::Engine::describe)
+/// makes the promise.
 ///
 /// # Errors
 /// [`AdmitError::PolicyManifestInvalid`] when the manifest would not be taken or the whole is larger than a ConfigMap;

@@ -85,7 +85,8 @@ fn tick(shared: &Shared, engine: &EngineWeak) {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
-        // A call that starts notifies too; the wait goes on for what is left of the tick, so that no run of short calls stops the clock.
+        // A call that starts notifies too; the wait goes on for what is left of the tick, so that no run of short calls stops the
+        // clock.
         let tick = Duration::from_millis(TICK_MS);
         (state, _) = shared.changed.wait_timeout_while(state, tick, |state| !state.ended).unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = engine.upgrade() {

@@ -305,7 +305,8 @@ const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 fn imports(interface: &str, function: &str) -> Vec<u8> {
     let name = |text: &str| [&[0, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     let section = |id: u8, content: Vec<u8>| [&[id, u8::try_from(content.len()).unwrap()], content.as_slice()].concat();
-    // Section of types, one of them: an instance type with two declarations, a function type () -> () and its export under the name.
+    // Section of types, one of them: an instance type with two declarations, a function type () -> () and its export under the
+    // name.
     let instance = [&[1, 0x42, 2, 0x01, 0x40, 0x00, 0x01, 0x00, 0x04], name(function).as_slice(), &[0x01, 0x00]].concat();
     let import = [&[1], name(interface).as_slice(), &[0x05, 0x00]].concat();
     [EMPTY, &section(7, instance), &section(10, import)].concat()

@@ -98,8 +98,8 @@ impl Caches {
         from.take_while(|(id, _)| id.kind == kind).map(|(_, entry)| entry.object.clone()).collect()
     }
 
-    /// Time since the watches of a kind last proved to be alive: the longest, when there are several. `None` before all of them were
-    /// listed, and for a kind that isn't watched.
+    /// Time since the watches of a kind last proved to be alive: the longest, when there are several. `None` before all of them
+    /// were listed, and for a kind that isn't watched.
     pub fn age(&self, kind: Kind, now: Duration) -> Option<Duration> {
         let state = self.read();
         let streams = self.selections.iter().zip(&state.streams).filter(|(selection, _)| selection.kind == kind);
@@ -168,8 +168,8 @@ impl Caches {
         }
     }
 
-    /// The answer to a write of ours. It is taken when a watch selects the object and the answer is newer than what that watch has
-    /// brought: so the next look doesn't act a second time on a stale view.
+    /// The answer to a write of ours. It is taken when a watch selects the object and the answer is newer than what that watch
+    /// has brought: so the next look doesn't act a second time on a stale view.
     pub fn absorb(&self, kind: Kind, object: &Object) {
         let Some(selection) = self.selections.iter().position(|selection| selection.matches(kind, object)) else { return };
         let version = version(object);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ring::rand::{SecureRandom, SystemRandom};
 use vko_core::world::{Clock, UnixMs};
 
-/// `CLOCK_MONOTONIC` for ages and deadlines: steps of the wall clock don't touch it. It stands still while a machine is suspended, as
-/// does everything else on it; what that means for a hold of the Lease is the connections' business, which break.
+/// `CLOCK_MONOTONIC` for ages and deadlines: steps of the wall clock don't touch it. It stands still while a machine is
+/// suspended, as does everything else on it; what that means for a hold of the Lease is the connections' business, which break.
 #[derive(Debug, Clone)]
 pub struct SystemClock {
     origin: Instant,
@@ -42,7 +42,8 @@ impl Clock for SystemClock {
 
     fn random(&self, bytes: &mut [u8]) {
         if self.random.fill(bytes).is_err() {
-            // Going on would make passwords that anybody can guess. The kernel's generator can't fail on a machine that has booted.
+            // Going on would make passwords that anybody can guess. The kernel's generator can't fail on a machine that has
+            // booted.
             tracing::error!("the kernel gives no random numbers; stopping, since passwords are made of them");
             std::process::abort();
         }

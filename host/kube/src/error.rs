@@ -22,8 +22,8 @@ pub fn classify(kind: Kind, error: &kube::Error, deadline: Duration) -> ApiError
     }
 }
 
-/// How the API server begins its word on an apply with an unknown field or a value of the wrong type. It sends it with code 500 and
-/// without a reason, though sending it again won't help.
+/// How the API server begins its word on an apply with an unknown field or a value of the wrong type. It sends it with code 500
+/// and without a reason, though sending it again won't help.
 const TYPED_PATCH: &str = "failed to create typed patch object";
 
 /// Sorts a `Status` by its reason, and where that is none of the known ones by its code.

@@ -1,7 +1,7 @@
 //! Events for people (events.k8s.io/v1). The same note about the same object within [`SERIES`] is one event with a count.
 //!
-//! kube's Recorder folds by reason and keeps the first note: a second, different reason to wait would show the first one's text. Here
-//! the note belongs to what is folded.
+//! kube's Recorder folds by reason and keeps the first note: a second, different reason to wait would show the first one's text.
+//! Here the note belongs to what is folded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

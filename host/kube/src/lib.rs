@@ -2,10 +2,10 @@
 //!
 //! # Guarantees
 //! 1. Cached reads cost no request, and no request is made but what a caller asks for and the watches.
-//! 2. Each write is one request, tried once, with a deadline of [`REQUEST_DEADLINE`]. kube's own retry (15 tries, up to 1000 s apart,
-//!    for writes, too) is off.
-//! 3. What a successful write answers is in the cache before the call returns, unless the watch has already brought something newer:
-//!    a caller reads its own writes.
+//! 2. Each write is one request, tried once, with a deadline of [`REQUEST_DEADLINE`]. kube's own retry (15 tries, up to 1000 s
+//!    apart, for writes, too) is off.
+//! 3. What a successful write answers is in the cache before the call returns, unless the watch has already brought something
+//!    newer: a caller reads its own writes.
 //! 4. A change is announced only when something differs that the core reads. A node's heartbeat, another manager's field
 //!    ownership or a resourceVersion alone wake nobody.
 //! 5. An object looks the same wherever it comes from: watch, list, answer to a write, `get`. See [`prune`].

@@ -6,8 +6,9 @@
 //! | what we apply (StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget, the topology kinds) | all, with our own entries of managedFields: they tell which fields were ours and aren't rendered any more |
 //! | others | all but managedFields |
 //!
-//! Annotations of the others stay, `last-applied-configuration` too: Valkey and the topology kinds are sent back whole (finalizers, status),
-//! and what is missing in a PUT is gone. managedFields are taken out before anything is sent; the server then keeps its own.
+//! Annotations of the others stay, `last-applied-configuration` too: Valkey and the topology kinds are sent back whole
+//! (finalizers, status), and what is missing in a PUT is gone. managedFields are taken out before anything is sent; the server
+//! then keeps its own.
 
 use serde_json::{Map, Value};
 use vko_api::names;
@@ -56,7 +57,8 @@ pub fn prune(kind: Kind, mut object: Value) -> Value {
     object
 }
 
-/// Whether two pruned objects are the same to the core. The resourceVersion alone doesn't count: it also moves with what was pruned.
+/// Whether two pruned objects are the same to the core. The resourceVersion alone doesn't count: it also moves with what was
+/// pruned.
 pub fn same(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
     a.len() == b.len()

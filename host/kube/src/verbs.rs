@@ -83,7 +83,8 @@ impl Kube for KubeWorld {
         let request = built(of(id).delete(&id.name, &delete_params(&delete)))?;
         match self.exchange("delete", id.kind, self.client.request::<Value>(request)).await {
             Ok(answer) => {
-                // An object with grace or finalizers left is answered as it is now; one that is gone at once is the watch's to tell.
+                // An object with grace or finalizers left is answered as it is now; one that is gone at once is the watch's to
+                // tell.
                 let object = Object::new(prune::prune(id.kind, answer));
                 if object.deleting() && object.uid() == delete.uid {
                     self.caches.absorb(id.kind, &object);
@@ -136,8 +137,8 @@ impl KubeWorld {
     }
 }
 
-/// Names an object by what is written in it, and takes managedFields out: what we keep of them is a part, and sent back it would drop
-/// the other managers' ownership. An absent list means "as it is".
+/// Names an object by what is written in it, and takes managedFields out: what we keep of them is a part, and sent back it would
+/// drop the other managers' ownership. An absent list means "as it is".
 fn outgoing(object: &Value) -> Result<(ObjectId, Value), ApiError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let kind = Kind::from_name(text("/kind")).filter(|kind| kind.api_version() == text("/apiVersion"));

@@ -1,16 +1,18 @@
 //! One watch: list, follow, and know at any time how fresh the cache is.
 //!
 //! # Why not kube's `watcher`
-//! It hides bookmarks and reconnects, so a quiet watch can't be told from a dead one, and whoever acts on a cache must know. It also
-//! waits without bound for the answer to a list or to the start of a watch, which a paused or unreachable server never gives.
+//! It hides bookmarks and reconnects, so a quiet watch can't be told from a dead one, and whoever acts on a cache must know. It
+//! also waits without bound for the answer to a list or to the start of a watch, which a paused or unreachable server never
+//! gives.
 //!
 //! # Guarantees
-//! 1. While the API server can be reached, [`Caches::age`] stays below [`CACHE_AGE_MAX`]: the watch proves to be alive by an event, a
-//!    bookmark (a server sends one about every minute, but promises nothing), the end that the server gives it, or its start. After
-//!    [`SILENCE`] without any of these it is started anew from where it was, which is the cheapest question there is.
+//! 1. While the API server can be reached, [`Caches::age`] stays below [`CACHE_AGE_MAX`]: the watch proves to be alive by an
+//!    event, a bookmark (a server sends one about every minute, but promises nothing), the end that the server gives it, or its
+//!    start. After [`SILENCE`] without any of these it is started anew from where it was, which is the cheapest question there
+//!    is.
 //! 2. While it can't be reached the age grows, and the cache keeps what it knew.
-//! 3. Nothing is lost: a watch goes on from the last version it saw. If that has expired (410), everything is listed again, and what
-//!    disappeared in between is removed and announced.
+//! 3. Nothing is lost: a watch goes on from the last version it saw. If that has expired (410), everything is listed again, and
+//!    what disappeared in between is removed and announced.
 //! 4. An error is logged when a watch begins to fail and when it has recovered, not at each try. Each try is counted.
 //!
 //! # Flow
@@ -35,26 +37,28 @@ use crate::counters::Counters;
 use crate::selection::Selection;
 use crate::{error, path, prune};
 
-/// Objects per page of a list. The first page is the peak of memory that the allocator keeps: 600 pods cost 24 MB in pages of 50, 52 MB
-/// in pages of 500. Streaming lists cost 17 MB, but where they are off (Kubernetes 1.31, 1.33) a watch that asks for one fails for ever.
+/// Objects per page of a list. The first page is the peak of memory that the allocator keeps: 600 pods cost 24 MB in pages of 50,
+/// 52 MB in pages of 500. Streaming lists cost 17 MB, but where they are off (Kubernetes 1.31, 1.33) a watch that asks for one
+/// fails for ever.
 const PAGE: u32 = 50;
 /// Deadline of a page: large Secrets over a slow line.
 const LIST_DEADLINE: Duration = Duration::from_secs(30);
 /// Deadline of the first line of the answer to a watch.
 const START_DEADLINE: Duration = Duration::from_secs(10);
-/// A watch that says nothing for so long is asked by being started anew. Longer than the minute between two bookmarks, so that it costs
-/// nothing where they come. On a quiet Kubernetes 1.35 half of the watches got theirs after 60 s, and half none within 70 s.
+/// A watch that says nothing for so long is asked by being started anew. Longer than the minute between two bookmarks, so that it
+/// costs nothing where they come. On a quiet Kubernetes 1.35 half of the watches got theirs after 60 s, and half none within 70
+/// s.
 pub const SILENCE: Duration = Duration::from_secs(70);
-/// Age that a cache doesn't exceed while the API server can be reached: silence, then a start with its deadline, and some air. A view
-/// that is older is stale.
+/// Age that a cache doesn't exceed while the API server can be reached: silence, then a start with its deadline, and some air. A
+/// view that is older is stale.
 pub const CACHE_AGE_MAX: Duration = Duration::from_secs(85);
 /// After so many seconds the server ends a watch. Each watch adds a few of its own, lest all of them start anew together.
 const WATCH_SECONDS: u32 = 240;
 const WATCH_SECONDS_APART: u32 = 5;
 /// A watch that the server ends earlier than this counts as failed: else it would be started in a tight loop.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// Pause after the first failure, doubled by each further one up to [`PAUSE_MAX`]: a restarted API server is back in some seconds, and
-/// ten watches don't hurt it.
+/// Pause after the first failure, doubled by each further one up to [`PAUSE_MAX`]: a restarted API server is back in some
+/// seconds, and ten watches don't hurt it.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 

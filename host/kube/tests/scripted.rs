@@ -25,8 +25,8 @@ enum Answer {
 /// Requests so far as `METHOD path?query`.
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// Serves by `script`, which gets a request and the number of the same requests before it (the query counts); what it doesn't know is
-/// answered as an API server without objects would.
+/// Serves by `script`, which gets a request and the number of the same requests before it (the query counts); what it doesn't
+/// know is answered as an API server without objects would.
 fn serve(script: impl Fn(&str, usize) -> Option<Answer> + Send + Sync + 'static) -> (Config, Requests) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

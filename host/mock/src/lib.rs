@@ -1,20 +1,23 @@
-//! The mock host: the operator without Kubernetes. The API server is in memory ([`vko_apiserver`]), pods are real server processes on loopback
-//! addresses, started, probed and stopped by the real agent; the operator is the real one, from its watches to its connections.
+//! The mock host: the operator without Kubernetes. The API server is in memory ([`vko_apiserver`]), pods are real server
+//! processes on loopback addresses, started, probed and stopped by the real agent; the operator is the real one, from its watches
+//! to its connections.
 //!
 //! # Guarantees
 //! 1. The operator can't tell it from a cluster: it speaks HTTP to the API server and dials pods by their addresses.
 //! 2. Each pod has an address of its own; a new pod has a new one. All use the same ports, as in a cluster.
 //! 3. A pod's end is as in a cluster: hook, SIGTERM, grace, SIGKILL. What crashes is started again, with growing pauses.
-//! 4. Processes end with the value that stands for them, also when a test panics. Only an owner that is killed itself leaves them behind.
+//! 4. Processes end with the value that stands for them, also when a test panics. Only an owner that is killed itself leaves them
+//!    behind.
 //!
 //! # Time
-//! Time is real. Servers, Sentinels and gossip have clocks of their own that can't be made to jump, and a virtual clock beside them would show
-//! orders of events that can't happen. Where only Kubernetes is in the world, [`vko_apiserver::Store`] takes the time from its owner.
+//! Time is real. Servers, Sentinels and gossip have clocks of their own that can't be made to jump, and a virtual clock beside
+//! them would show orders of events that can't happen. Where only Kubernetes is in the world, [`vko_apiserver::Store`] takes the
+//! time from its owner.
 //!
 //! # Assumptions
 //! 1. Linux: the whole of 127.0.0.0/8 is this machine's, and processes have file descriptors.
-//! 2. A pod has one container beside its init containers; of its security context, resources and environment only plain values and fields of
-//!    the pod count.
+//! 2. A pod has one container beside its init containers; of its security context, resources and environment only plain values
+//!    and fields of the pod count.
 //! 3. There is no DNS: where a mounted file names a Service, the kubelet here writes its addresses.
 //!
 //! # Rooms

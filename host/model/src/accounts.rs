@@ -1,9 +1,10 @@
 //! The accounts that the operator makes on each server, one per purpose, with the least rights that its purpose needs.
 //!
 //! # Guarantees
-//! 1. Every name in a rule exists on the line it is given for: an unknown one would refuse the whole ACL SETUSER and stop a start.
-//! 2. A right is listed only if something fails without it, or the server at the other end keeps asking for it (tests on real servers
-//!    take each one away).
+//! 1. Every name in a rule exists on the line it is given for: an unknown one would refuse the whole ACL SETUSER and stop a
+//!    start.
+//! 2. A right is listed only if something fails without it, or the server at the other end keeps asking for it (tests on real
+//!    servers take each one away).
 //! 3. Nothing here has a password; hashes are checked for their form before they get into a line.
 //!
 //! # Assumptions
@@ -106,13 +107,14 @@ impl Account {
         Self::ALL.into_iter().find(|account| account.name() == name)
     }
 
-    /// The rights, in the order in which ACL LIST repeats them. Without `on`, `off` and passwords. An account that servers of this role
-    /// don't have has none.
+    /// The rights, in the order in which ACL LIST repeats them. Without `on`, `off` and passwords. An account that servers of
+    /// this role don't have has none.
     pub fn rules(self, role: ServerRole, line: Line) -> Vec<&'static str> {
         rights::of(self, role, line)
     }
 
-    /// The `user` line of the configuration. `hashes` are SHA-256 of the passwords; without any, and not `open`, the account is off.
+    /// The `user` line of the configuration. `hashes` are SHA-256 of the passwords; without any, and not `open`, the account is
+    /// off.
     ///
     /// # Errors
     /// [`AccountError::PasswordHashInvalid`].

@@ -1,12 +1,13 @@
 //! Accounts as a server shows them (ACL LIST), in a form that can be compared with the wanted ones.
 //!
-//! What differs between lines without meaning anything is left out: `sanitize-payload` (7.2 and 8.1 show it, 9.1 doesn't), `alldbs`
-//! (9.1), and rules that only say "nothing" where nothing is the start. Order of passwords doesn't count, order of rules does: later ones win.
+//! What differs between lines without meaning anything is left out: `sanitize-payload` (7.2 and 8.1 show it, 9.1 doesn't),
+//! `alldbs` (9.1), and rules that only say "nothing" where nothing is the start. Order of passwords doesn't count, order of rules
+//! does: later ones win.
 
 use std::fmt;
 
-/// The normal form of an account. Equal forms mean equal rights and equal passwords. It holds password hashes: it can be compared,
-/// and not printed.
+/// The normal form of an account. Equal forms mean equal rights and equal passwords. It holds password hashes: it can be
+/// compared, and not printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AclDigest {
     /// The account's name.

@@ -1,5 +1,5 @@
-//! What a server in cluster mode says: CLUSTER INFO, and what it believes of all nodes: CLUSTER NODES, which is also the form of its
-//! nodes.conf.
+//! What a server in cluster mode says: CLUSTER INFO, and what it believes of all nodes: CLUSTER NODES, which is also the form of
+//! its nodes.conf.
 //!
 //! # Guarantees
 //! 1. CLUSTER INFO: as for INFO, a field that isn't there is `None`.
@@ -48,7 +48,8 @@ impl ClusterError {
 /// CLUSTER INFO.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClusterInfo {
-    /// Whether `cluster_state` is `ok`. It is for the first `cluster-node-timeout` after a start, too, when nobody has been reached yet.
+    /// Whether `cluster_state` is `ok`. It is for the first `cluster-node-timeout` after a start, too, when nobody has been
+    /// reached yet.
     pub state_ok: Option<bool>,
     /// `cluster_slots_assigned`: slots with an owner.
     pub slots_assigned: Option<u16>,

@@ -2,9 +2,10 @@
 //!
 //! # Guarantees
 //! 1. One rendering: sorted, every value through [`quote`]; equal inputs give equal text.
-//! 2. Nobody but the host sets a directive of [`HOST_OWNED`], and the values here are in the form in which CONFIG GET repeats them.
-//! 3. Every directive and value that the host sets exists on every line, so the text doesn't depend on the line and an upgrade doesn't
-//!    change it. The one exception is [`HAND_OVER_AT_STOP`].
+//! 2. Nobody but the host sets a directive of [`HOST_OWNED`], and the values here are in the form in which CONFIG GET repeats
+//!    them.
+//! 3. Every directive and value that the host sets exists on every line, so the text doesn't depend on the line and an upgrade
+//!    doesn't change it. The one exception is [`HAND_OVER_AT_STOP`].
 //!
 //! # Assumptions
 //! The agent in the pod adds what only a start knows (`bind`, `port`, `dir`, credentials, `user` lines, `replicaof`).
@@ -44,8 +45,8 @@ impl ConfigError {
     }
 }
 
-/// `min-replicas-max-lag`, in seconds: a fenced primary acknowledges nothing from this + 2 s after the last word of its replicas. 5
-/// had no false alarm with replicas paused for 3 s; 2 had them at each such pause.
+/// `min-replicas-max-lag`, in seconds: a fenced primary acknowledges nothing from this + 2 s after the last word of its replicas.
+/// 5 had no false alarm with replicas paused for 3 s; 2 had them at each such pause.
 pub const FENCE_MAX_LAG_S: u64 = 5;
 
 /// The same in milliseconds, as observations and the ledger count.
@@ -92,12 +93,12 @@ pub const SENTINEL_SET: &[(&str, &str, &str)] = &[
     ("tcp-keepalive", "5", "connections of clients that are gone end soon"),
 ];
 
-/// `shutdown-on-sigterm` from 9.x on, of the nodes of a cluster: a primary that is stopped hands over to a replica. A net below the
-/// operator's and the hook's own hand-over, which are quicker: for a pod that is stopped by others while its hook can't run.
+/// `shutdown-on-sigterm` from 9.x on, of the nodes of a cluster: a primary that is stopped hands over to a replica. A net below
+/// the operator's and the hook's own hand-over, which are quicker: for a pod that is stopped by others while its hook can't run.
 pub const HAND_OVER_AT_STOP: (&str, &str) = ("shutdown-on-sigterm", "failover");
 
-/// `cluster-node-timeout` in ms, unless a spec sets it: a primary that dies is replaced after about 7 s. With 2 s it takes 3 s, and a
-/// slow disk or a fork is taken for a death.
+/// `cluster-node-timeout` in ms, unless a spec sets it: a primary that dies is replaced after about 7 s. With 2 s it takes 3 s,
+/// and a slow disk or a fork is taken for a death.
 pub const CLUSTER_NODE_TIMEOUT_MS: u64 = 5000;
 
 /// Directives that are not for specs and policies, with the reason. Those of [`HOST_SET`], [`CLUSTER_SET`] and
@@ -185,7 +186,8 @@ pub fn directives(conf: &ServerConf<'_>) -> Result<BTreeMap<String, String>, Con
         // Snapshots beside it would fork and write everything twice.
         put("save", String::new());
     } else {
-        // The data outlives a crash of the process, not the pod: the server's own save points are enough, without the writing of an AOF.
+        // The data outlives a crash of the process, not the pod: the server's own save points are enough, without the writing of
+        // an AOF.
         put("appendonly", "no".to_owned());
         put("save", "3600 1 300 100 60 10000".to_owned());
     }
@@ -255,16 +257,16 @@ fn check(name: &str, value: &str) -> Result<(), ConfigError> {
 }
 
 /// `maxmemory` in bytes for a memory limit: 0.7 of it, so that copy-on-write of a save, replication and client buffers and
-/// fragmentation fit below the limit and the container isn't killed. With an explicit `noeviction` 0.8: a full server then refuses
-/// writes, where one that evicts rewrites its pages all the time, so that a save copies more.
+/// fragmentation fit below the limit and the container isn't killed. With an explicit `noeviction` 0.8: a full server then
+/// refuses writes, where one that evicts rewrites its pages all the time, so that a save copies more.
 pub fn max_memory(limit_bytes: u64, policy: Option<&str>) -> u64 {
     let tenths = if policy == Some("noeviction") { 8 } else { 7 };
     // In this order nothing overflows.
     limit_bytes / 10 * tenths + limit_bytes % 10 * tenths / 10
 }
 
-/// `repl-backlog-size` in bytes for a memory limit: 1 %, so that a replica that was away shortly gets a partial resync; between 1 MiB
-/// (a smaller one ends within a second under load) and 256 MiB (more only costs memory: a full resync is as quick then).
+/// `repl-backlog-size` in bytes for a memory limit: 1 %, so that a replica that was away shortly gets a partial resync; between 1
+/// MiB (a smaller one ends within a second under load) and 256 MiB (more only costs memory: a full resync is as quick then).
 pub fn backlog_size(limit_bytes: u64) -> u64 {
     (limit_bytes / 100).clamp(1 << 20, 256 << 20)
 }

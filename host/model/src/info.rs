@@ -3,7 +3,8 @@
 //! # Guarantees
 //! 1. Never panics and never fails, whatever the text is.
 //! 2. A field that is not there, or whose value isn't of its type, is `None`: unknown, never a default. The server's own way of
-//!    saying "there is none" (an id of zeros, an offset of -1) becomes [`Some`] of an empty text, or `None` where the doc says so.
+//!    saying "there is none" (an id of zeros, an offset of -1) becomes [`Some`] of an empty text, or `None` where the doc says
+//!    so.
 //!
 //! # Assumptions
 //! The text is one whole reply (the protocol carries its length). If a name occurs twice, the last one counts.
@@ -96,7 +97,8 @@ pub struct Info {
     pub primary_host: Option<String>,
     /// `master_port`, of a replica.
     pub primary_port: Option<u16>,
-    /// Whether `master_link_status` is `up`. It stays up for a frozen primary until `repl-timeout`: see [`Self::last_io_seconds`].
+    /// Whether `master_link_status` is `up`. It stays up for a frozen primary until `repl-timeout`: see
+    /// [`Self::last_io_seconds`].
     pub link_up: Option<bool>,
     /// `master_sync_in_progress`.
     pub sync_in_progress: Option<bool>,

@@ -1,7 +1,7 @@
 //! Valkey as data: versions, INFO, replication, clusters and their slots, Sentinels, accounts, configuration, addresses.
 //!
-//! Guarantees: no I/O, no Kubernetes, no wasm, no clock; nothing here panics on data, whatever a server says; a field that a server
-//! doesn't show is `None`, never a default. Host and policies use it alike.
+//! Guarantees: no I/O, no Kubernetes, no wasm, no clock; nothing here panics on data, whatever a server says; a field that a
+//! server doesn't show is `None`, never a default. Host and policies use it alike.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

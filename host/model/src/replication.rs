@@ -58,8 +58,8 @@ pub enum NotPromotable {
 }
 
 /// Whether a replica may be given the primary's role: the link is up, no sync and no loading goes on, and the primary calls it
-/// online, with an offset above zero and a fresh acknowledgement. Each sign alone was seen wrong at some moment of a first sync, and
-/// the server checks none of them: a FAILOVER to an empty replica would be carried out.
+/// online, with an offset above zero and a fresh acknowledgement. Each sign alone was seen wrong at some moment of a first sync,
+/// and the server checks none of them: a FAILOVER to an empty replica would be carried out.
 ///
 /// `attached` is the replica's line in the INFO of the primary that it follows.
 ///
@@ -117,9 +117,9 @@ impl Position {
         Some(Self { replid: info.replid.clone()?, offset, before })
     }
 
-    /// Which of two servers' data is further. `None` if they can't be compared: of different histories, or gone separate ways (each
-    /// may hold writes that the other lacks). An append-only file forgets its history at a restart, so such a server compares with
-    /// nobody.
+    /// Which of two servers' data is further. `None` if they can't be compared: of different histories, or gone separate ways
+    /// (each may hold writes that the other lacks). An append-only file forgets its history at a restart, so such a server
+    /// compares with nobody.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         if self.replid == other.replid {
             return Some(self.offset.cmp(&other.offset));

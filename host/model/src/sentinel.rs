@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use crate::address::Address;
 
-/// The channels on which a Sentinel tells that something has changed, or is about to. Not among them: what it tells all the time, and
-/// what others of its own words say as well.
+/// The channels on which a Sentinel tells that something has changed, or is about to. Not among them: what it tells all the time,
+/// and what others of its own words say as well.
 pub const CHANNELS: &[&str] = &[
     "+convert-to-slave",
     "+failover-end",

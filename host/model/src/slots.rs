@@ -151,8 +151,8 @@ impl SlotSet {
         self.difference(&self.difference(other))
     }
 
-    /// Parts in order, whose sizes differ by one at most: of all slots for three, 0-5460, 5461-10922 and 10923-16383. Empty for no
-    /// parts; more parts than slots leave some empty.
+    /// Parts in order, whose sizes differ by one at most: of all slots for three, 0-5460, 5461-10922 and 10923-16383. Empty for
+    /// no parts; more parts than slots leave some empty.
     pub fn split(&self, parts: u16) -> Vec<Self> {
         let (count, parts) = (u32::from(self.count()), u32::from(parts));
         // Where a part ends, rounded to the nearest slot.

@@ -61,8 +61,8 @@ pub(crate) struct RunOptions {
     /// Instances of this namespace only; empty: of all.
     #[arg(long, visible_alias = "namespace", env = "WATCH_NAMESPACE", default_value = "")]
     pub(crate) watch_namespace: String,
-    /// Between two questions to a server (milliseconds) while all is quiet and ready; every second otherwise. A Sentinel's word of a
-    /// failover doesn't wait for it: all are asked at once then.
+    /// Between two questions to a server (milliseconds) while all is quiet and ready; every second otherwise. A Sentinel's word
+    /// of a failover doesn't wait for it: all are asked at once then.
     #[arg(long, env = "PROBE_INTERVAL_MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) probe_interval_ms: u64,
     /// Name of the Lease: operators that serve different namespaces side by side need different ones.

@@ -1,5 +1,5 @@
-//! For tests only: a world in which the process ends right after a given number of effects, as if it were killed. Effects are writes to the
-//! API server (the Lease's aside, which are time's and not the instance's) and changing commands to servers.
+//! For tests only: a world in which the process ends right after a given number of effects, as if it were killed. Effects are
+//! writes to the API server (the Lease's aside, which are time's and not the instance's) and changing commands to servers.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};

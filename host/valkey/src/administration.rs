@@ -1,7 +1,8 @@
 //! The servers of the real world.
 //!
 //! # Guarantees
-//! 1. One lasting connection per pod and credential, made by the first call that needs it; calls that come meanwhile share the dial.
+//! 1. One lasting connection per pod and credential, made by the first call that needs it; calls that come meanwhile share the
+//!    dial.
 //! 2. A command is sent at most once. After silence, a lost connection, a refused login or an answer that makes no sense the
 //!    connection is dropped, and the next call dials anew.
 //! 3. A call ends within its deadline, dialling included.
@@ -158,7 +159,8 @@ impl Servers for Administration {
     }
 }
 
-/// Dials in a task of its own, so that a caller who gives up doesn't stop the dial that others wait for; it ends with the last of them.
+/// Dials in a task of its own, so that a caller who gives up doesn't stop the dial that others wait for; it ends with the last of
+/// them.
 fn dialling(target: Target) -> Dial {
     let task = tokio::spawn(async move { connection::dial(&target).await });
     let end = AbortOnDrop(task.abort_handle());

@@ -19,16 +19,16 @@ use crate::errors;
 /// Shows in CLIENT LIST and in the server's log whose connection it is.
 const CLIENT_NAME: &str = "valkey-operator";
 
-/// Bounds TCP connect and login together. A reachable server answers within milliseconds, one that forks or swaps within a second;
-/// the caller's own deadline may end it earlier.
+/// Bounds TCP connect and login together. A reachable server answers within milliseconds, one that forks or swaps within a
+/// second; the caller's own deadline may end it earlier.
 const DIAL_MAX: Duration = Duration::from_secs(3);
 
-/// Idle time before the kernel asks whether the other end still lives. Only finds half-open connections between probes; calls have
-/// deadlines.
+/// Idle time before the kernel asks whether the other end still lives. Only finds half-open connections between probes; calls
+/// have deadlines.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// How often the kernel asks, [`KEEPALIVE`] after the last word: a subscription, on which nothing is ever asked, ends about half a
-/// minute after its Sentinel's machine is gone.
+/// How often the kernel asks, [`KEEPALIVE`] after the last word: a subscription, on which nothing is ever asked, ends about half
+/// a minute after its Sentinel's machine is gone.
 const KEEPALIVE_TRIES: u32 = 3;
 
 /// Pause between these questions.

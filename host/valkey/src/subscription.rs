@@ -3,8 +3,8 @@
 //! # Guarantees
 //! 1. A subscription has a connection of its own: a Sentinel that publishes much holds nobody's answer back.
 //! 2. When the connection ends, the receiver does; when the receiver is dropped, the connection ends.
-//! 3. Whoever doesn't fetch events in time misses some and holds no memory, and gets one that says so: those that wait may be about other
-//!    data sets.
+//! 3. Whoever doesn't fetch events in time misses some and holds no memory, and gets one that says so: those that wait may be
+//!    about other data sets.
 //!
 //! # Assumptions
 //! An event is a hint. What is true is asked.

@@ -1,5 +1,5 @@
-//! The ways in which applications reach an instance: at a Service, through Sentinels, as a client that knows clusters. The latter by a
-//! client library that people use, so that what it makes of our answers is tested too.
+//! The ways in which applications reach an instance: at a Service, through Sentinels, as a client that knows clusters. The latter
+//! by a client library that people use, so that what it makes of our answers is tested too.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -76,9 +76,9 @@ impl Session {
     }
 }
 
-/// As the Sentinel documentation tells clients to: the first Sentinel that knows an address is believed, and the server there must say itself that
-/// it is the primary. Not by the library's own Sentinel client: that one dials without a deadline, and an address that a pod has left answers
-/// nothing for minutes.
+/// As the Sentinel documentation tells clients to: the first Sentinel that knows an address is believed, and the server there
+/// must say itself that it is the primary. Not by the library's own Sentinel client: that one dials without a deadline, and an
+/// address that a pod has left answers nothing for minutes.
 fn by_sentinels(sentinels: &[SocketAddr], monitor: &str, password: &str) -> RedisResult<Connection> {
     let mut last = RedisError::from((ErrorKind::Io, "no Sentinel is known"));
     for address in sentinels {

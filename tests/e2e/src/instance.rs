@@ -278,7 +278,8 @@ impl Instance {
         })
     }
 
-    /// Waits until it is ready again after something was done to it: a new primary that is not `former`, as many ready members as declared.
+    /// Waits until it is ready again after something was done to it: a new primary that is not `former`, as many ready members as
+    /// declared.
     ///
     /// # Errors
     /// The deadline passed.
@@ -292,7 +293,8 @@ impl Instance {
         Ok(Pod::new(&pod))
     }
 
-    /// Waits until so many pods (servers and Sentinels) are in the status with a role, one of them the primary, and Ready is True for the newest generation.
+    /// Waits until so many pods (servers and Sentinels) are in the status with a role, one of them the primary, and Ready is True
+    /// for the newest generation.
     ///
     /// # Errors
     /// The deadline passed.

@@ -121,7 +121,8 @@ pub fn named<'a>(namespace: &'a str, kind: &'a str, fields: &'a str) -> Watched<
     Watched { namespace, kind, fields, labels: "" }
 }
 
-/// Watches until an event satisfies: first the objects that are there come as `ADDED`, then what happens to them. The event has `type` and `object`.
+/// Watches until an event satisfies: first the objects that are there come as `ADDED`, then what happens to them. The event has
+/// `type` and `object`.
 ///
 /// # Errors
 /// The deadline passed, or the watch ended; says what the last object was.

@@ -246,8 +246,8 @@ pub fn namespace_manifest(namespace: &str) -> String {
     )
 }
 
-/// An operator that runs on this machine, for one namespace, under a Lease of its own. The installed one must not run meanwhile. It is the
-/// fault build, which can be told to die after so many effects.
+/// An operator that runs on this machine, for one namespace, under a Lease of its own. The installed one must not run meanwhile.
+/// It is the fault build, which can be told to die after so many effects.
 #[derive(Debug)]
 pub struct HostOperator {
     child: Child,

@@ -1,7 +1,8 @@
 //! The search for passwords where none may be.
 //!
 //! # Guarantees
-//! 1. Each password is looked for as it is, in base64 at all three alignments, URL-encoded, and JSON-escaped once and twice (JSON in a string of JSON).
+//! 1. Each password is looked for as it is, in base64 at all three alignments, URL-encoded, and JSON-escaped once and twice (JSON
+//!    in a string of JSON).
 //! 2. A finding names the place and whose password it is, never the password.
 //! 3. Nothing is written, and no pipe that somebody else reads is emptied.
 //!
@@ -63,7 +64,8 @@ fn url_encoded(text: &str) -> String {
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// The part of the base64 of `...text...` that does not depend on what is around it, when `text` begins `offset` bytes into a group of three.
+/// The part of the base64 of `...text...` that does not depend on what is around it, when `text` begins `offset` bytes into a
+/// group of three.
 fn aligned_base64(text: &[u8], offset: usize) -> Vec<u8> {
     let mut padded = vec![0; offset];
     padded.extend_from_slice(text);
@@ -110,8 +112,8 @@ pub fn logs(findings: &mut Findings, needles: &[Needle], namespace: &str) -> Res
     Ok(())
 }
 
-/// Looks through the processes of a pod (arguments, environment, open files) and its volumes. `secret_folders`: where Secrets are mounted. Returns how
-/// many processes were looked at.
+/// Looks through the processes of a pod (arguments, environment, open files) and its volumes. `secret_folders`: where Secrets are
+/// mounted. Returns how many processes were looked at.
 ///
 /// # Errors
 /// There is no test bed.

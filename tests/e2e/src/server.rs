@@ -8,7 +8,8 @@ use redis::{Client, Connection, ConnectionAddr, FromRedisValue, IntoConnectionIn
 
 use crate::Result;
 
-/// A client gives up on an answer, or on a connection, after this: far above what a busy server needs, far below what a fault lasts.
+/// A client gives up on an answer, or on a connection, after this: far above what a busy server needs, far below what a fault
+/// lasts.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where, and who we are there.

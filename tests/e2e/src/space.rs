@@ -14,7 +14,8 @@ const EMPTY: Duration = Duration::from_secs(90);
 /// Runs a test in a namespace of its own. Pods and claims are gone when it returns, so that they burden no other test.
 ///
 /// # Errors
-/// The test's own, or that the namespace can't be made. One that can't be emptied is told, not failed: deletion has tests of its own.
+/// The test's own, or that the namespace can't be made. One that can't be emptied is told, not failed: deletion has tests of its
+/// own.
 pub fn with(name: &str, test: impl FnOnce(&str) -> Result) -> Result {
     // Another run on the same cluster may have left one of this name, or be about to.
     let namespace = &format!("{name}-{}", std::process::id());

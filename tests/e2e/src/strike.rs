@@ -1,4 +1,5 @@
-//! A fault under load: an instance, a client that writes, something that happens, and what the client was promised held against the published bound.
+//! A fault under load: an instance, a client that writes, something that happens, and what the client was promised held against
+//! the published bound.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,10 +15,12 @@ pub const SOME: usize = 2000;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// One run in a namespace of its own. `strike` gets the instance, its primary (a cluster's first shard's) and the client; when it returns the fault is over.
+/// One run in a namespace of its own. `strike` gets the instance, its primary (a cluster's first shard's) and the client; when it
+/// returns the fault is over.
 ///
 /// # Errors
-/// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid (too few writes).
+/// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid
+/// (too few writes).
 pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
     // A fault may have several tests, and a namespace does not go at once.
     let number = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Waiting for what has no watch: what a server says, what a process has done. For objects of the API see [`crate::kubectl::watch_until`].
+//! Waiting for what has no watch: what a server says, what a process has done. For objects of the API see
+//! [`crate::kubectl::watch_until`].
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,8 @@
 //! The numbered-writes client: an application that writes while a fault lasts, and knows afterwards what it was promised.
 //!
 //! # Guarantees
-//! 1. Each number is written once, to a key of its own, and noted only when its `OK` was read. A write without an answer is promised nothing.
+//! 1. Each number is written once, to a key of its own, and noted only when its `OK` was read. A write without an answer is
+//!    promised nothing.
 //! 2. All threads have ended when [`Writer::stop`] returns.
 //!
 //! # Flow

@@ -1,7 +1,8 @@
 //! The operator is killed after each of its effects, one run each: what it left is a legal state to start from.
 //!
-//! An effect is a write to the API server or a changing command to a server. How many there are is counted in a run without a crash. Each run has an operator of its
-//! own on this machine, for its own namespace under its own Lease; the installed one rests meanwhile.
+//! An effect is a write to the API server or a changing command to a server. How many there are is counted in a run without a
+//! crash. Each run has an operator of its own on this machine, for its own namespace under its own Lease; the installed one rests
+//! meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -14,15 +15,16 @@ use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, 
 
 /// A successor waits out the Lease of the one that was killed.
 const RECOVERED: Duration = Duration::from_secs(240);
-/// Runs of a test side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing; more, and Sentinels on
-/// two cores are in TILT for good.
+/// Runs of a test side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing; more,
+/// and Sentinels on two cores are in TILT for good.
 const SIDE_BY_SIDE: usize = 6;
 const KEYS: usize = 500;
 
 /// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
 const FEW: u64 = 3;
 
-/// Crash points among so many effects: a few, evenly spread, in the quick tier, all of them otherwise. The first and the last are always among them.
+/// Crash points among so many effects: a few, evenly spread, in the quick tier, all of them otherwise. The first and the last are
+/// always among them.
 fn points(effects: u64) -> Result<Vec<u64>> {
     let every = if settings::tier()? == Tier::Quick { effects.div_ceil(FEW) } else { 1 };
     Ok((1..=effects).filter(|n| (n - 1).is_multiple_of(every) || *n == effects).collect())

@@ -1,4 +1,5 @@
-//! The failover architecture: creation, what plain and Sentinel-aware clients find, and faults of data servers and Sentinels while one writes.
+//! The failover architecture: creation, what plain and Sentinel-aware clients find, and faults of data servers and Sentinels
+//! while one writes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -190,7 +191,8 @@ fn the_primarys_pod_is_deleted() -> Result {
     for version in settings::lines()? {
         under_writes("pod-deleted", &three_and_three(version), |instance, primary, writer| {
             delete_primary(instance, primary, writer)?;
-            // A hook that fails is told by the kubelet, and loses nothing that a write would show: the server waits for its replicas.
+            // A hook that fails is told by the kubelet, and loses nothing that a write would show: the server waits for its
+            // replicas.
             let failed = |event: &Value| event["reason"] == "FailedPreStopHook";
             let events = kubectl::list(&instance.namespace, "events", "")?;
             assert!(!events.iter().any(failed), "{:?}", events.iter().filter(|event| failed(event)).collect::<Vec<_>>());

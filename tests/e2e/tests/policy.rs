@@ -1,4 +1,5 @@
-//! Policies are swapped while the operator runs: a good one takes over in seconds, a bad one changes nothing but what is said of it.
+//! Policies are swapped while the operator runs: a good one takes over in seconds, a bad one changes nothing but what is said of
+//! it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! The operator asks for nothing that it may not do. (What it may do and never asked for is printed: the chart's list is held against it.)
+//! The operator asks for nothing that it may not do. (What it may do and never asked for is printed: the chart's list is held
+//! against it.)
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;

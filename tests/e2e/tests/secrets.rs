@@ -11,8 +11,8 @@ use vko_e2e::{Result, bed, kubectl, operator, skipped, space};
 const ACCOUNTS: [&str; 5] = ["default", "hook", "operator", "probe", "replication"];
 /// Of the failover architecture, besides.
 const SENTINELS: &str = "sentinel";
-/// Where Secrets are mounted in a member's pod, and the operator's own token. A Sentinel keeps what it logs in with in its own file, which it
-/// must be able to write: that one lies in memory.
+/// Where Secrets are mounted in a member's pod, and the operator's own token. A Sentinel keeps what it logs in with in its own
+/// file, which it must be able to write: that one lies in memory.
 const SECRET_FOLDERS: [&str; 3] = ["/etc/valkey-accounts", "/var/run/secrets", "/run/valkey/sentinel.conf"];
 /// Of all four forms different ones.
 const PLANTED: &str = "pl+an/\"ted pass\\word%";

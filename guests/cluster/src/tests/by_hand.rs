@@ -44,8 +44,8 @@ fn with_a_successor_that_serves_the_data_it_is_for_a_person_too() {
     assert!(world.others.contains_key(&former.id));
 }
 
-/// Two clusters of the same instance that never heard of each other: shard 0 to 2 by ordinal 0, and the same by ordinal 1, with ordinal 2
-/// replicating that one.
+/// Two clusters of the same instance that never heard of each other: shard 0 to 2 by ordinal 0, and the same by ordinal 1, with
+/// ordinal 2 replicating that one.
 fn two_halves() -> World {
     let mut world = World::healthy(3, 3);
     let ids: Vec<(u32, String)> = world.servers.iter().map(|s| (s.ordinal, s.id.clone())).collect();

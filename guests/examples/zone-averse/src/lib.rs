@@ -4,7 +4,8 @@
 //! built-in policy, used as a library: who may be promoted at all, when, and on which evidence stays its business.
 //!
 //! # Guarantees
-//! 1. A pod in the avoided zone is promoted only if it is the only candidate: a zone is never worth the data set's standing still.
+//! 1. A pod in the avoided zone is promoted only if it is the only candidate: a zone is never worth the data set's standing
+//!    still.
 //! 2. A primary that is in the avoided zone already stays there: nothing is moved for a preference.
 //!
 //! # What it costs

@@ -1,4 +1,5 @@
-//! What holds for every observation, however odd: random scenes under random Sentinels, from a seed that is printed with a failure.
+//! What holds for every observation, however odd: random scenes under random Sentinels, from a seed that is printed with a
+//! failure.
 
 use std::collections::BTreeSet;
 

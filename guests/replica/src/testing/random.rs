@@ -30,8 +30,8 @@ impl XorShift {
     }
 }
 
-/// An instance of one to five members after up to five random events: new or formed, with or without claims. The same seed gives the
-/// same scene.
+/// An instance of one to five members after up to five random events: new or formed, with or without claims. The same seed gives
+/// the same scene.
 pub fn random_scene(seed: u64) -> Scene {
     let rng = &mut XorShift::new(seed);
     let members = 1 + u32::try_from(rng.below(5)).unwrap_or(0);

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! - As many answers as commands, so that who sends several at once isn't left waiting, and knows that nobody is dead.
-//! - Nothing is done for anybody, but for one: after a login with the hook's password SHUTDOWN ends the hold. A process that is the first
-//!   of its container is deaf to SIGTERM, and a pod that waits must end when it is told to.
+//! - Nothing is done for anybody, but for one: after a login with the hook's password SHUTDOWN ends the hold. A process that is
+//!   the first of its container is deaf to SIGTERM, and a pod that waits must end when it is told to.
 //! - Bounded: connections, bytes, and how long one may say nothing.
 //!
 //! # Assumptions

@@ -1,12 +1,13 @@
 //! What a server will have after it has loaded its own files.
 //!
 //! # Guarantees
-//! - Only what the server would load counts: with `appendonly yes` that is the AOF, and an RDB beside it is never looked at by it.
+//! - Only what the server would load counts: with `appendonly yes` that is the AOF, and an RDB beside it is never looked at by
+//!   it.
 //! - Nothing is read but the manifest's presence and the first 4 KiB of an RDB.
 //!
 //! # Assumptions
-//! - An RDB begins with its auxiliary fields, and among them names its lineage (`repl-id`) and how far in it it goes (`repl-offset`).
-//!   A primary that never had a replica writes none.
+//! - An RDB begins with its auxiliary fields, and among them names its lineage (`repl-id`) and how far in it it goes
+//!   (`repl-offset`). A primary that never had a replica writes none.
 //! - An AOF names neither; it holds every write up to the last second, also after a kill.
 
 use std::fs::File;
@@ -89,7 +90,8 @@ fn position(head: &[u8]) -> Option<Position> {
     Some(Position { lineage: lineage.filter(|id| id.len() == 40)?, offset: offset? })
 }
 
-/// A string of the RDB format and what follows; the string is `None` if it is compressed or not text, which none is that is needed.
+/// A string of the RDB format and what follows; the string is `None` if it is compressed or not text, which none is that is
+/// needed.
 fn string(bytes: &[u8]) -> Option<(Option<String>, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     // Whole numbers instead of text, little-endian, of 1, 2 or 4 bytes.

@@ -1,10 +1,10 @@
 //! Whether a node of a cluster may start with the data that it has. Pure.
 //!
 //! # Guarantees
-//! 1. A primary doesn't start while a replica that answers, and would follow it, has data that the primary lacks: the replica would be
-//!    wiped. Within one lineage the offset tells; in another one whatever the replica holds counts.
-//! 2. A replica that was seen with such data is waited for when it falls silent; silence never makes up for it. It isn't any longer when
-//!    it answers without them.
+//! 1. A primary doesn't start while a replica that answers, and would follow it, has data that the primary lacks: the replica
+//!    would be wiped. Within one lineage the offset tells; in another one whatever the replica holds counts.
+//! 2. A replica that was seen with such data is waited for when it falls silent; silence never makes up for it. It isn't any
+//!    longer when it answers without them.
 //! 3. A replica is asked to take over only where its election can come about: a majority of primaries with slots answers.
 //!
 //! # Assumptions

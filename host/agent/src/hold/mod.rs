@@ -1,14 +1,15 @@
 //! A node of a cluster doesn't start as an empty primary that wipes its replicas.
 //!
 //! # Guarantees
-//! - A node that its `nodes.conf` calls a primary with slots and replicas starts only when [`decide`] says that nothing is lost by it.
+//! - A node that its `nodes.conf` calls a primary with slots and replicas starts only when [`decide`] says that nothing is lost
+//!   by it.
 //! - Nothing is written: `nodes.conf` and the data are the server's. A file that can't be read stays, and the start fails.
-//! - While it waits every command on the client port is answered with `-HELD behind: reason` (a replica has more) or `-HELD waiting: reason`
-//!   (it isn't known yet); peers see a node that is down and may elect another.
+//! - While it waits every command on the client port is answered with `-HELD behind: reason` (a replica has more) or `-HELD
+//!   waiting: reason` (it isn't known yet); peers see a node that is down and may elect another.
 //!
 //! # Assumptions
-//! A replica's order to take over by force needs the votes of a majority of primaries and no word of this node; it is done or given up
-//! within [`ATTEMPT`].
+//! A replica's order to take over by force needs the votes of a majority of primaries and no word of this node; it is done or
+//! given up within [`ATTEMPT`].
 //!
 //! # Flow
 //! 1. Read `nodes.conf` and what data there are; most starts are decided by these two.
@@ -168,8 +169,8 @@ fn hold(start: &Serve, file: &Nodes, own: &Own, patience: Duration) -> Result<En
     }
 }
 
-/// What is said, behind one word for whoever decides on a takeover: `behind` only while a replica has more than this node, `waiting` as
-/// long as this node may well have all.
+/// What is said, behind one word for whoever decides on a takeover: `behind` only while a replica has more than this node,
+/// `waiting` as long as this node may well have all.
 fn standing(memory: &Memory, line: &str) -> String {
     format!("{}: {line}", if memory.better.is_empty() { "waiting" } else { "behind" })
 }

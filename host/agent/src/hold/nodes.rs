@@ -1,8 +1,8 @@
 //! `nodes.conf`, which is CLUSTER NODES with a line `vars ...` more: as much of it as a start hangs on.
 //!
 //! # Guarantees
-//! Nothing that a server takes is refused here but a file without a line for the node itself: lines are read as far as needed, and marks
-//! of slots that move are passed over.
+//! Nothing that a server takes is refused here but a file without a line for the node itself: lines are read as far as needed,
+//! and marks of slots that move are passed over.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

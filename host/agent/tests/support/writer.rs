@@ -69,8 +69,8 @@ pub(crate) fn lost(written: &[u64], member: &Member) -> Vec<u64> {
     written.iter().filter(is_lost).copied().collect()
 }
 
-/// The role goes to the replica and back by pre-stop hooks while a client writes, and nothing is lost. `settle` waits until the old primary
-/// follows the new one: it is given both.
+/// The role goes to the replica and back by pre-stop hooks while a client writes, and nothing is lost. `settle` waits until the
+/// old primary follows the new one: it is given both.
 pub(crate) fn hand_over_back_and_forth(one: &Member, other: &Member, times: usize, settle: impl Fn(&Member, &Member)) {
     let (mut primary, mut replica, line) = (one, other, one.line);
     let writer = Writer::start(vec![primary.address(), replica.address()]);

@@ -26,7 +26,8 @@ pub(super) fn shown(expression: &str) -> String {
     format!("({expression} == '' ? '\"\"' : {expression})")
 }
 
-/// A number as text. By way of `dyn`, because the API server gives `string(int)` no bound, so that any text made of it is too costly.
+/// A number as text. By way of `dyn`, because the API server gives `string(int)` no bound, so that any text made of it is too
+/// costly.
 pub(super) fn number(path: &str) -> String {
     format!("string(dyn(self.{path}))")
 }

@@ -1,11 +1,11 @@
 //! Forms of names, keys and label values, in CEL and in Rust.
 
-/// Longest name of an instance. The longest thing made of it is the pods' label `controller-revision-hash`, `rfr-NAME-` and a hash
-/// of up to 10 characters, and a label has at most 63.
+/// Longest name of an instance. The longest thing made of it is the pods' label `controller-revision-hash`, `rfr-NAME-` and a
+/// hash of up to 10 characters, and a label has at most 63.
 pub const NAME_LENGTH_MAX: usize = 63 - "rfr-".len() - "-".len() - 10;
 
-/// Longest name of an instance of the cluster architecture: its longest label is `drc-NAME-`, the number of a shard (below 128), and that
-/// hash.
+/// Longest name of an instance of the cluster architecture: its longest label is `drc-NAME-`, the number of a shard (below 128),
+/// and that hash.
 pub const CLUSTER_NAME_LENGTH_MAX: usize = 63 - "drc-".len() - "-127".len() - "-".len() - 10;
 
 /// What to do about a name of the wrong form.

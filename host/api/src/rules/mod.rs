@@ -1,9 +1,10 @@
-//! The rules for what people write. One table per kind: each row is a rule in CEL, for the API server, and in Rust, for objects that
-//! were stored before the rule existed (Helm never updates CRDs), with the one text for both.
+//! The rules for what people write. One table per kind: each row is a rule in CEL, for the API server, and in Rust, for objects
+//! that were stored before the rule existed (Helm never updates CRDs), with the one text for both.
 //!
 //! # Guarantees
 //! 1. A message names the field, the value and what to do.
-//! 2. What is not served is refused, not ignored; only what says nothing (empty, false) passes, so that exported manifests still apply.
+//! 2. What is not served is refused, not ignored; only what says nothing (empty, false) passes, so that exported manifests still
+//!    apply.
 //! 3. A rule never fails to evaluate: absent fields are guarded, quantities and numbers are checked before they are compared.
 //!
 //! # Assumptions
@@ -13,8 +14,8 @@
 //! 1. [`crd`](crate::crd) puts the tables and the transition rules ([`transitions`]) on the schemas.
 //! 2. [`validate`](crate::validate::validate) walks the same tables in Rust.
 //!
-//! Sentinels have the same fields in a Sentinel's `spec` and in a Valkey's `spec.sentinel`; so have pods of both kinds. Their rules are
-//! written once, with `spec.` for where the fields are, and [placed](Rule::below).
+//! Sentinels have the same fields in a Sentinel's `spec` and in a Valkey's `spec.sentinel`; so have pods of both kinds. Their
+//! rules are written once, with `spec.` for where the fields are, and [placed](Rule::below).
 
 mod cel;
 mod fields;
@@ -42,8 +43,8 @@ pub const LINES: [&str; 3] = [Line::V7_2.as_str(), Line::V8_1.as_str(), Line::V9
 /// The newest of them.
 pub const NEWEST: &str = Line::V9_1.as_str();
 
-/// Least memory limit: what isn't data (the server itself, replication backlog, buffers of clients, copies made while saving) must
-/// fit beside the data, and `maxmemory` is a share of the limit.
+/// Least memory limit: what isn't data (the server itself, replication backlog, buffers of clients, copies made while saving)
+/// must fit beside the data, and `maxmemory` is a share of the limit.
 pub const MEMORY_LIMIT_MIN: &str = "64Mi";
 
 /// The Rust half of a rule: the value that breaks it.
@@ -55,8 +56,8 @@ pub struct Rule<S> {
     pub field: String,
     /// Where in the schema the rule is: what `self` is.
     pub at: &'static str,
-    /// CEL over `self`; true if all is well. Empty if CEL can't say it within its budget: then the object is stored, and a condition
-    /// says what is wrong.
+    /// CEL over `self`; true if all is well. Empty if CEL can't say it within its budget: then the object is stored, and a
+    /// condition says what is wrong.
     pub cel: String,
     /// CEL of the value as a text; empty if naming it would say nothing.
     pub shown: String,

@@ -12,8 +12,9 @@ use crate::valkey::ValkeySpec;
 const MEMORY_MIN: &str = "32Mi";
 /// Numbers of Sentinels.
 const COUNTS: [i32; 4] = [3, 5, 7, 9];
-/// What Sentinels can be told about an instance, and the least value of each. A primary that comes back following nobody counts as down
-/// only 20 s after `down-after-milliseconds`, and its replicas are eligible for ten times that long: below about 2.3 s never.
+/// What Sentinels can be told about an instance, and the least value of each. A primary that comes back following nobody counts
+/// as down only 20 s after `down-after-milliseconds`, and its replicas are eligible for ten times that long: below about 2.3 s
+/// never.
 const MONITOR: [(&str, i64); 3] = [("down-after-milliseconds", 3000), ("failover-timeout", 1000), ("parallel-syncs", 1)];
 
 /// Rules that hold wherever Sentinels are described.
@@ -234,8 +235,8 @@ fn named(part: &str) -> String {
     format!("{} && self.{path} != ''", present(&path))
 }
 
-/// Fields that describe own Sentinels, and how each says nothing. `replicas` passes: the operator that people have today asked for it
-/// beside a reference.
+/// Fields that describe own Sentinels, and how each says nothing. `replicas` passes: the operator that people have today asked
+/// for it beside a reference.
 const OWN: [(&str, &str); 8] = [
     ("resources", ""),
     ("affinity", ""),

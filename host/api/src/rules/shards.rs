@@ -11,7 +11,8 @@ const SHARDS_MIN: i32 = 3;
 /// Most shards.
 const SHARDS_MAX: i32 = 128;
 
-/// Slots and ranges of slots, as a regular expression for CEL. Whether a range ends before it begins or beyond the last slot, Rust says.
+/// Slots and ranges of slots, as a regular expression for CEL. Whether a range ends before it begins or beyond the last slot,
+/// Rust says.
 const SLOTS: &str = "^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$";
 
 /// The same in Rust.

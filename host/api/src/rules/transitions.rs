@@ -1,5 +1,5 @@
-//! Rules about a change of what people write. Most fields of the pod template can't change yet, because nothing rolls pods yet: a change
-//! that is accepted and never reaches a pod would be worse than a refusal.
+//! Rules about a change of what people write. Most fields of the pod template can't change yet, because nothing rolls pods yet: a
+//! change that is accepted and never reaches a pod would be worse than a refusal.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 

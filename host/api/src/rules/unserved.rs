@@ -1,4 +1,5 @@
-//! Fields that are in the schema, so that manifests are understood, and are not served yet. What says nothing (empty, false) passes.
+//! Fields that are in the schema, so that manifests are understood, and are not served yet. What says nothing (empty, false)
+//! passes.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 use serde::Serialize;

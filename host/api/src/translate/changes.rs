@@ -1,5 +1,5 @@
-//! Changes that must not reach a live topology object. The CRD refuses them on a Valkey; here is what got past an older CRD, or past the
-//! deletion and re-creation of a Valkey whose topology object stayed.
+//! Changes that must not reach a live topology object. The CRD refuses them on a Valkey; here is what got past an older CRD, or
+//! past the deletion and re-creation of a Valkey whose topology object stayed.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;

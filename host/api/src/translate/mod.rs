@@ -3,11 +3,12 @@
 //! # Guarantees
 //! 1. The same Valkey and the same configuration give the same topology object, on every run.
 //! 2. What people left out is resolved here and nowhere else; the topology object has no defaults.
-//! 3. A Valkey that breaks a rule gives an error and no topology object: the live one stays as it is, and the instance goes on serving.
+//! 3. A Valkey that breaks a rule gives an error and no topology object: the live one stays as it is, and the instance goes on
+//!    serving.
 //!
 //! # Flow
-//! 1. [`read`] the object. 2. [`translate`] it. 3. [`refused_changes`] against the live topology object. 4. Only then apply, and beside
-//!    a Failover with Sentinels of its own the Sentinel that [`sentinel_beside`] gives.
+//! 1. [`read`] the object. 2. [`translate`] it. 3. [`refused_changes`] against the live topology object. 4. Only then apply, and
+//!    beside a Failover with Sentinels of its own the Sentinel that [`sentinel_beside`] gives.
 //!
 //! A Sentinel that stands alone is its own topology object: [`read_sentinel`], then [`resolve_sentinel`].
 

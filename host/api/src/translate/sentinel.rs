@@ -17,9 +17,9 @@ use crate::{names, rules};
 /// Sentinels where their number isn't said: the least that can lose one.
 const REPLICAS: i32 = 3;
 
-/// How Sentinels judge where it isn't said. `down-after-milliseconds`: servers pause for a second or so when they fork or a slow command
-/// runs, and that is no death. `failover-timeout`: a failover takes seconds; one that failed is tried again after twice this time.
-/// `parallel-syncs`: while one replica changes over, the others serve reads.
+/// How Sentinels judge where it isn't said. `down-after-milliseconds`: servers pause for a second or so when they fork or a slow
+/// command runs, and that is no death. `failover-timeout`: a failover takes seconds; one that failed is tried again after twice
+/// this time. `parallel-syncs`: while one replica changes over, the others serve reads.
 const MONITOR: [(&str, &str); 3] = [("down-after-milliseconds", "5000"), ("failover-timeout", "60000"), ("parallel-syncs", "1")];
 
 /// Requests and limits where none are said: a Sentinel that watches some tens of data sets has about 10 MiB resident.

@@ -1,5 +1,5 @@
-//! Claims: bound to a volume of its own when a pod that uses them is on a node, grown when asked to, held while a pod uses them. Volumes are
-//! local to their nodes and go with their claims.
+//! Claims: bound to a volume of its own when a pod that uses them is on a node, grown when asked to, held while a pod uses them.
+//! Volumes are local to their nodes and go with their claims.
 
 use serde_json::{Value, json};
 

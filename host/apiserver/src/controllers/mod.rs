@@ -1,5 +1,5 @@
-//! What Kubernetes does by itself, as far as an operator lives with it. Each controller looks at the objects and writes what follows; all of
-//! them run until nothing follows any more.
+//! What Kubernetes does by itself, as far as an operator lives with it. Each controller looks at the objects and writes what
+//! follows; all of them run until nothing follows any more.
 //!
 //! Kubelets aren't here: whoever owns the store starts and ends what pods stand for.
 

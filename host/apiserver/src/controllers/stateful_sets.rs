@@ -1,4 +1,5 @@
-//! StatefulSets, `Parallel` and `OnDelete`: a pod and its claims for each ordinal; those above go. A running pod is never replaced.
+//! StatefulSets, `Parallel` and `OnDelete`: a pod and its claims for each ordinal; those above go. A running pod is never
+//! replaced.
 
 use std::sync::Arc;
 

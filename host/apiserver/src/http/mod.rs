@@ -3,7 +3,8 @@
 //! Each client that faults should tell from others gets an address of its own.
 //!
 //! # Assumptions
-//! Strategic merge patches are taken as merge patches: the same for labels, annotations and scalars, which is what people patch by hand.
+//! Strategic merge patches are taken as merge patches: the same for labels, annotations and scalars, which is what people patch
+//! by hand.
 
 mod discovery;
 mod path;

@@ -1,5 +1,5 @@
-//! What the ledger learns of a cluster: that slots have owners, and which member of each shard is the primary. Servers elect among themselves
-//! at any time; the ledger follows what they agree on.
+//! What the ledger learns of a cluster: that slots have owners, and which member of each shard is the primary. Servers elect
+//! among themselves at any time; the ledger follows what they agree on.
 //!
 //! # Guarantees
 //! 1. A primary is learnt if it answers as one and, in the agreed view, its node owns slots; no other of its shard does both.

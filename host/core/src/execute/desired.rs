@@ -47,7 +47,8 @@ pub async fn apply<W: World>(world: &W, topology: &Topology, rendered: &[Value])
 }
 
 async fn apply_one<W: World>(world: &W, topology: &Topology, id: &ObjectId, object: &Value) -> Result<Option<String>, ApiError> {
-    // What isn't in the cache may still be there without our labels: an object of somebody else, or one whose labels were taken off.
+    // What isn't in the cache may still be there without our labels: an object of somebody else, or one whose labels were taken
+    // off.
     let live = match world.cached(id) {
         Some(live) => Some(live),
         None => world.get(id).await?,
@@ -72,8 +73,8 @@ async fn apply_one<W: World>(world: &W, topology: &Topology, id: &ObjectId, obje
     }
 }
 
-/// A workload that shrinks loses pods, so this holds for the object that was seen and for no later one: neither a cache that lags nor an
-/// operator that stood still may undo what was decided since.
+/// A workload that shrinks loses pods, so this holds for the object that was seen and for no later one: neither a cache that lags
+/// nor an operator that stood still may undo what was decided since.
 fn bound(object: &Value, live: &Object) -> Value {
     let members = object.pointer("/spec/replicas").and_then(Value::as_u64);
     let mut bound = object.clone();

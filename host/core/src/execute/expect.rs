@@ -16,8 +16,8 @@ use crate::world::{Target, World};
 /// Reads what the expectations are about and compares.
 ///
 /// # Errors
-/// [`ExecuteError::ExpectationFailed`] names the first that doesn't hold; other errors say that it couldn't be read, which counts as not
-/// holding.
+/// [`ExecuteError::ExpectationFailed`] names the first that doesn't hold; other errors say that it couldn't be read, which counts
+/// as not holding.
 pub async fn check<W: World>(site: &Site<W>, expectations: &[Expectation]) -> Result<(), ExecuteError> {
     for expectation in expectations {
         let (name, held) = match expectation {

@@ -67,8 +67,8 @@ fn wanted_role<'a>(observed: &Observed, pod: &'a Object, routing: &Routing) -> &
     }
 }
 
-/// Applies the changes, in order. The first failure ends it: putting a label on must not overtake taking another off. A pod that is gone has
-/// no label any more.
+/// Applies the changes, in order. The first failure ends it: putting a label on must not overtake taking another off. A pod that
+/// is gone has no label any more.
 ///
 /// # Errors
 /// What the API server said.

@@ -9,7 +9,8 @@
 //! 1. May we act?
 //! 2. Expectations are read; before a promotion, what the others say of their role too.
 //! 3. A consent is recorded as used, and the expectations are read once more: a consent isn't used up by a step that is dropped.
-//! 4. The operation. One that writes the ledger first reads the expectations again after that: they are the last thing before the command.
+//! 4. The operation. One that writes the ledger first reads the expectations again after that: they are the last thing before the
+//!    command.
 //! 5. Its effect is read back.
 
 use vko_model::info::{Info, Role};

@@ -1,4 +1,5 @@
-//! Rule 7: a claim goes only when its member is gone for good, a synced copy lives elsewhere, and the spec says so or its node is gone.
+//! Rule 7: a claim goes only when its member is gone for good, a synced copy lives elsewhere, and the spec says so or its node is
+//! gone.
 
 use serde_json::Value;
 use vko_wit::planning::{Operation, Step};

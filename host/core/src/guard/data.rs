@@ -22,8 +22,8 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     }
 }
 
-/// Following throws away what the primary lacks. So only the accepted primary may be followed: the one that the ledger names, that answers
-/// as a primary, with this data set's history.
+/// Following throws away what the primary lacks. So only the accepted primary may be followed: the one that the ledger names,
+/// that answers as a primary, with this data set's history.
 fn check_follow(step: &Step, follow: &Follow, view: &View<'_>) -> Result<(), String> {
     let (pod, primary) = both(view, &follow.pod, &follow.primary)?;
     if pod.uid == primary.uid {
@@ -93,7 +93,8 @@ fn check_evict(step: &Step, uid: &str, view: &View<'_>) -> Result<(), String> {
     allow_or(safe || consented, format!("the primary does not answer; {} may hold the only copy", pod.name))
 }
 
-/// In a cluster whoever owns the slots leads: elections need no ledger. A member that owns none may go while its shard's owner answers.
+/// In a cluster whoever owns the slots leads: elections need no ledger. A member that owns none may go while its shard's owner
+/// answers.
 fn check_evict_of_cluster(step: &Step, pod: &Pod, view: &View<'_>) -> Result<(), String> {
     let consented = view.consented(step, Consent::Restart, &pod.name);
     if view.owns_slots(&pod.uid) {
@@ -126,7 +127,8 @@ fn check_hand_over(order: &HandOver, view: &View<'_>) -> Result<(), String> {
     allow_or(is_online(facts, own, &replica.uid), format!("{} is not in sync with {}", replica.name, primary.name))
 }
 
-/// What the architecture's way of handing over needs beside the two: votes of the other primaries, or Sentinels with nothing else under way.
+/// What the architecture's way of handing over needs beside the two: votes of the other primaries, or Sentinels with nothing else
+/// under way.
 fn check_way(order: &HandOver, primary: &Pod, view: &View<'_>) -> Result<(), String> {
     match view.observed.instance.architecture {
         Architecture::Replica => allow_or(order.monitor.is_empty(), "the replica architecture has no Sentinels".into()),

@@ -1,5 +1,5 @@
-//! Rule 4: at most one member of a data set is disturbed at a time, and in one cluster no more primaries at once than leaves a majority.
-//! Replacing a member that isn't ready is no second disruption.
+//! Rule 4: at most one member of a data set is disturbed at a time, and in one cluster no more primaries at once than leaves a
+//! majority. Replacing a member that isn't ready is no second disruption.
 
 use vko_wit::observation::Pod;
 use vko_wit::planning::{Operation, Step};
@@ -26,7 +26,8 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     }
 }
 
-/// Elections need more than half of the primaries: those that are disturbed and those that don't answer must stay fewer than the rest.
+/// Elections need more than half of the primaries: those that are disturbed and those that don't answer must stay fewer than the
+/// rest.
 fn check_majority(pod: &Pod, view: &View<'_>) -> Result<(), String> {
     if !view.owns_slots(&pod.uid) {
         return Ok(());

@@ -13,7 +13,8 @@ use crate::workloads::is_data;
 
 /// An answer older than this is no answer for a dangerous step. Servers are asked once a second while anything is in motion.
 pub(super) const ANSWER_AGE_MAX_MS: u64 = 6_000;
-/// How far (bytes) a copy may lie below the best offset that is known and still count as complete: what a healthy link has in flight.
+/// How far (bytes) a copy may lie below the best offset that is known and still count as complete: what a healthy link has in
+/// flight.
 const IN_FLIGHT_BYTES: u64 = 1 << 20;
 
 /// How much earlier (ms) than the primary's last word a link may have broken: the two are measured to a second each.
@@ -291,8 +292,8 @@ impl<'a> View<'a> {
         self.is_primary(&pod.uid) && self.is_last_primary(pod)
     }
 
-    /// Dead: a terminated container, a Node object that is gone or out of service. (A pod that is gone has no entry here.) Silent is not
-    /// dead.
+    /// Dead: a terminated container, a Node object that is gone or out of service. (A pod that is gone has no entry here.) Silent
+    /// is not dead.
     pub fn is_dead(&self, pod: &Pod) -> bool {
         pod.container == ContainerState::Terminated || node_is_lost(pod)
     }
@@ -312,7 +313,8 @@ impl<'a> View<'a> {
         self.knows(&facts.replid) || self.knows(&facts.second_replid)
     }
 
-    /// Synced: its data is of the newest history, reaches as far as that is known to reach, and no sync is under way. The link may be down.
+    /// Synced: its data is of the newest history, reaches as far as that is known to reach, and no sync is under way. The link
+    /// may be down.
     pub fn is_synced(&self, facts: &ServerFacts) -> bool {
         let Some(newest) = self.newest_lineage() else { return false };
         let whole = facts.replid == newest.replid && facts.offset.saturating_add(IN_FLIGHT_BYTES) >= newest.best_offset;
@@ -350,8 +352,8 @@ impl<'a> View<'a> {
         answering.any(|facts| !self.knows(&facts.replid) && self.knows(&facts.second_replid))
     }
 
-    /// A copy of the same history that answers, will stay, and reaches farther than what may be in flight. One that was read from a file is
-    /// none beside one that streamed: a synced replica wins over a primary that restarted.
+    /// A copy of the same history that answers, will stay, and reaches farther than what may be in flight. One that was read from
+    /// a file is none beside one that streamed: a synced replica wins over a primary that restarted.
     pub fn better_copy(&self, target: &Pod, facts: &ServerFacts) -> Option<&'a Pod> {
         let wanted = self.wanted_members();
         self.others(&target.uid).find(|pod| {
@@ -365,7 +367,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// How many members the spec asks for, in each shard; as many as can be while it can't be read, so that nothing counts as surplus.
+    /// How many members the spec asks for, in each shard; as many as can be while it can't be read, so that nothing counts as
+    /// surplus.
     pub fn wanted_members(&self) -> u64 {
         let spec: Option<serde_json::Value> = serde_json::from_str(&self.observed.instance.spec).ok();
         let replicas = spec.as_ref().and_then(|spec| spec.get("replicas"));

@@ -3,7 +3,8 @@
 //! # Guarantees
 //! 1. A step that a rule refuses is not done, and neither are the steps after it in its track; other tracks go on.
 //! 2. A rule refuses when the evidence is missing, not only when it speaks against: unknown is not no.
-//! 3. What a person wants in spite of a rule is a consent that names situation and target; the rules that can be overruled say so.
+//! 3. What a person wants in spite of a rule is a consent that names situation and target; the rules that can be overruled say
+//!    so.
 //! 4. Labels, status and desired objects always go through, but for a workload that would shrink over data.
 //!
 //! # Assumptions

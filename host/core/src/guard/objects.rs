@@ -1,4 +1,5 @@
-//! Rules 5 and 6: only this instance's pods, claims and monitors, only operations that this host carries out in this architecture.
+//! Rules 5 and 6: only this instance's pods, claims and monitors, only operations that this host carries out in this
+//! architecture.
 
 use vko_wit::common::{Architecture, Pair};
 use vko_wit::planning::{Operation, Step};

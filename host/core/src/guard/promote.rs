@@ -66,8 +66,8 @@ fn check_copies(step: &Step, target: &Pod, facts: &ServerFacts, view: &View<'_>)
     }
 }
 
-/// Creation: an empty one only while all are empty; one with data only while no other has data of another history; and nobody before the
-/// claims that are older than the instance have been asked.
+/// Creation: an empty one only while all are empty; one with data only while no other has data of another history; and nobody
+/// before the claims that are older than the instance have been asked.
 fn check_creation(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
     let comparable = |other: &ServerFacts| {
         facts.keys > 0 && facts.offset > 0 && other.offset > 0 && !facts.replid.is_empty() && facts.replid == other.replid
@@ -93,8 +93,9 @@ pub(super) fn older_claim<'a>(target: &Pod, view: &View<'a>) -> Option<&'a Claim
     unasked_claims(target, view).find(older)
 }
 
-/// Formed, and the target isn't known to be complete (an append-only file names no history): the last primary's data wins unless a synced
-/// copy exists; any other copy only when nothing is left that can't be asked and may hold data; an empty one only beside empty ones.
+/// Formed, and the target isn't known to be complete (an append-only file names no history): the last primary's data wins unless
+/// a synced copy exists; any other copy only when nothing is left that can't be asked and may hold data; an empty one only beside
+/// empty ones.
 fn check_unsynced(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<(), String> {
     let others = || view.others(&target.uid);
     if let Some(other) = others().find(|pod| view.answers(&pod.uid).is_some_and(|facts| view.is_complete(pod, facts))) {
@@ -139,8 +140,8 @@ pub(super) fn unasked_claims<'a>(target: &Pod, view: &View<'a>) -> impl Iterator
     view.observed.claims.iter().filter(others).filter(there).filter(move |claim| !answered(claim)).collect::<Vec<_>>().into_iter()
 }
 
-/// How many places the workload has or shall have. A claim beyond them is left over from a member that was removed while the data set was
-/// whole.
+/// How many places the workload has or shall have. A claim beyond them is left over from a member that was removed while the data
+/// set was whole.
 fn places(target: &Pod, view: &View<'_>) -> u64 {
     let observed = view.observed;
     let pods = view.members().filter(|pod| pod.workload == target.workload).map(|pod| u64::from(pod.ordinal) + 1).max();

@@ -1,11 +1,13 @@
-//! Rule 9: Sentinels are few, and what they decide needs a majority of them. None is taken out of service while that would leave too few, or
-//! while they move a primary.
+//! Rule 9: Sentinels are few, and what they decide needs a majority of them. None is taken out of service while that would leave
+//! too few, or while they move a primary.
 //!
 //! # Guarantees
 //! 1. One Sentinel at a time forgets, is reset or restarts, and a majority of all answers without it.
 //! 2. No monitor is removed or reset while a failover of this instance runs.
-//! 3. Sentinels are told to fail over only when the primary that they name is certain not to serve, and a synced replica can be chosen.
-//! 4. A Sentinel watches the accepted primary, or the one that this track has just made: replicas that it finds elsewhere it would re-parent.
+//! 3. Sentinels are told to fail over only when the primary that they name is certain not to serve, and a synced replica can be
+//!    chosen.
+//! 4. A Sentinel watches the accepted primary, or the one that this track has just made: replicas that it finds elsewhere it
+//!    would re-parent.
 
 use vko_wit::observation::{Monitor, Reach, Role, Sentinel, Upstream};
 use vko_wit::planning::{Operation, SentinelMonitor, Step};

@@ -1,7 +1,7 @@
 //! Observations for tests: builders of single facts, and a [`Scene`] that is changed fault by fault.
 //!
-//! Names: instance `x`, pods `rfr-x-0`.., UIDs `uid-0`.., runs `run-0`.., claims `claim-0`.., history `h1` at offset 1000. Member 0 is the
-//! primary, the others follow it.
+//! Names: instance `x`, pods `rfr-x-0`.., UIDs `uid-0`.., runs `run-0`.., claims `claim-0`.., history `h1` at offset 1000. Member
+//! 0 is the primary, the others follow it.
 
 mod cluster;
 

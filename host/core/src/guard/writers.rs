@@ -71,8 +71,9 @@ fn suspicion(pod: &Pod, view: &View<'_>) -> Option<&'static str> {
     view.moved_on().then_some("does not answer, and somebody was made a primary unseen")
 }
 
-/// Whether it streamed from the last primary when it was last heard, and that one's pod has been ended since: the hook of an ending pod hands
-/// the role over. (The end of a container or of a machine runs no hook.) Once its successor's server runs, a later word counts.
+/// Whether it streamed from the last primary when it was last heard, and that one's pod has been ended since: the hook of an
+/// ending pod hands the role over. (The end of a container or of a machine runs no hook.) Once its successor's server runs, a
+/// later word counts.
 fn handed_over_unseen(pod: &Pod, view: &View<'_>) -> bool {
     let Some(last) = view.last_primary(&pod.workload) else { return false };
     let Some(Role::Replica(link)) = view.facts(&pod.uid).map(|facts| &facts.role) else { return false };

@@ -3,7 +3,8 @@
 //! # Guarantees
 //! 1. Labels come first: nothing else may keep a Service on the wrong pod.
 //! 2. What can't be rendered, applied or told holds up nothing else.
-//! 3. Without the Lease nothing is done: a process that stood still may find itself here with a plan of long ago, while another operator acts.
+//! 3. Without the Lease nothing is done: a process that stood still may find itself here with a plan of long ago, while another
+//!    operator acts.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The end of an instance, and the accidental end of its topology object.
 //!
 //! # Guarantees
-//! 1. While the Valkey lives, deleting its topology object stops nothing: the children are released first, the ledger is kept for the successor.
+//! 1. While the Valkey lives, deleting its topology object stops nothing: the children are released first, the ledger is kept for
+//!    the successor.
 //! 2. An ending instance hands over to nobody: its hooks are told before its pods are stopped.
 //! 3. Claims go only when the spec or the `delete-pvc` finalizer says so; of the two, a spec that retains wins.
 //! 4. Nothing ends on the word of a cache alone.
@@ -28,12 +29,14 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::refresh;
 use crate::world::{ApiError, Delete, World};
 
-/// How long the kubelet gets to refresh the mounts before the pods are stopped. Too short costs hand-overs that serve nobody, no data.
+/// How long the kubelet gets to refresh the mounts before the pods are stopped. Too short costs hand-overs that serve nobody, no
+/// data.
 const TOLD_MS: u64 = 1_500;
 /// Looks while something is ending: the deletion of pods and claims is seen by their watches, this is for what isn't watched.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// How long after a StatefulSet went claims of it may still appear: its controller makes those of all pods in one go, and was seen to be at it.
+/// How long after a StatefulSet went claims of it may still appear: its controller makes those of all pods in one go, and was
+/// seen to be at it.
 const AFTER_SETS: Duration = Duration::from_secs(4);
 
 /// Kinds that an instance owns.
@@ -42,8 +45,8 @@ const CHILDREN: [Kind; 5] = [Kind::StatefulSet, Kind::Service, Kind::PodDisrupti
 impl<W: World> Instance<W> {
     /// The topology object was deleted while its Valkey lives: children are released, the ledger is kept, the object may go.
     ///
-    /// The two kinds have a watch each: that the Valkey is gone, which is why its topology object goes, may be known a moment later. So it is
-    /// read anew: the children of a Valkey that is gone would be nobody's once released.
+    /// The two kinds have a watch each: that the Valkey is gone, which is why its topology object goes, may be known a moment
+    /// later. So it is read anew: the children of a Valkey that is gone would be nobody's once released.
     pub(super) async fn release(&mut self, topology: &Named) -> Result<Next, ApiError> {
         let fresh = self.shared.world.get(&self.valkey_id()).await?;
         let Some(valkey) = fresh.as_ref().filter(|valkey| !valkey.deleting()) else {
@@ -152,7 +155,8 @@ impl<W: World> Instance<W> {
         Ok(settled)
     }
 
-    /// Whether the StatefulSet controller may still be making what a set asked for that went a moment ago. Claims don't go with the set.
+    /// Whether the StatefulSet controller may still be making what a set asked for that went a moment ago. Claims don't go with
+    /// the set.
     fn claims_may_come(&mut self, topology: Kind) -> bool {
         let now = self.shared.world.monotonic();
         if !self.stateful_sets(topology).is_empty() {

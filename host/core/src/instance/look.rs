@@ -1,13 +1,15 @@
 //! One look: the flow of [`super`], step by step.
 //!
 //! # Guarantees
-//! 1. Nothing is remembered from look to look but what has a room of its own: the ledger, the servers' past, running tracks, policies given up.
-//! 2. What can't be done is told in the status. An object or a mount holds up nothing else; missing accounts hold up all of EXECUTE, since no
-//!    server could be asked.
+//! 1. Nothing is remembered from look to look but what has a room of its own: the ledger, the servers' past, running tracks,
+//!    policies given up.
+//! 2. What can't be done is told in the status. An object or a mount holds up nothing else; missing accounts hold up all of
+//!    EXECUTE, since no server could be asked.
 //! 3. A look that ends early leaves a legal state; the next one starts from what is.
 //!
 //! # Assumptions
-//! The caches may be late. What is dangerous on a late view meets the guard ([`Circumstances`]) and, at the server, its expectations.
+//! The caches may be late. What is dangerous on a late view meets the guard ([`Circumstances`]) and, at the server, its
+//! expectations.
 
 use serde_json::Value;
 
@@ -123,7 +125,8 @@ impl<W: World> Instance<W> {
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
         self.probes.refresh().await;
-        // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for this look.
+        // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for
+        // this look.
         let running = self.tracks.running();
         let observed = self.observe_and_learn(&site, person, named, &pods).await?;
         self.help_orphan(&site, &observed, &running, person).await;

@@ -1,5 +1,5 @@
-//! The loop of one instance: one task, woken by changes, by servers, by tracks that end, by policies that come and go, and by the time that a
-//! plan asked for.
+//! The loop of one instance: one task, woken by changes, by servers, by tracks that end, by policies that come and go, and by the
+//! time that a plan asked for.
 //!
 //! # Guarantees
 //! 1. One look at a time; a look has no blocking wait but the deadlines of its requests.
@@ -13,7 +13,8 @@
 //! 3. Accounts and probes ([`setup`]); who wasn't asked for long is asked now.
 //! 4. OBSERVE, and what the ledger learns from it ([`learn`]).
 //! 5. PLAN and GUARD ([`decide`], [`crate::governor`]).
-//! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks ([`act`]).
+//! 6. EXECUTE: labels first (nothing else may keep a Service on the wrong pod), objects, what running pods have mounted, tracks
+//!    ([`act`]).
 //! 7. REPORT: the topology object, a Sentinel beside it ([`view`]), then the Valkey ([`finish`], [`crate::report`]).
 
 mod act;
@@ -151,8 +152,8 @@ impl<W: World> Instance<W> {
         }
     }
 
-    /// Looks until there is nothing left to look at, and says so in `ended`. Whoever wakes an instance holds that lock meanwhile, so a wake is
-    /// either met by another look or finds the end.
+    /// Looks until there is nothing left to look at, and says so in `ended`. Whoever wakes an instance holds that lock meanwhile,
+    /// so a wake is either met by another look or finds the end.
     pub async fn run(mut self, ended: Arc<Mutex<bool>>) {
         let mut policies = self.shared.registry.subscribe();
         loop {

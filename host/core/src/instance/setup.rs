@@ -58,8 +58,8 @@ impl<W: World> Instance<W> {
         Ok(site)
     }
 
-    /// Whether nothing exists that could hold data: then the instance was never formed. The first workload is asked for past the cache, too; how
-    /// many shards there were nobody knows.
+    /// Whether nothing exists that could hold data: then the instance was never formed. The first workload is asked for past the
+    /// cache, too; how many shards there were nobody knows.
     async fn nothing_there(&self, topology: Kind) -> Result<bool, ApiError> {
         let world = &self.shared.world;
         let known =
@@ -73,8 +73,8 @@ impl<W: World> Instance<W> {
         Ok(world.get(&id).await?.is_none())
     }
 
-    /// Probes of exactly the servers and Sentinels that there are now. Returns why Sentinels elsewhere can't be asked, if they can't: reason and
-    /// message.
+    /// Probes of exactly the servers and Sentinels that there are now. Returns why Sentinels elsewhere can't be asked, if they
+    /// can't: reason and message.
     pub(super) fn follow(
         &mut self,
         site: &Site<W>,

@@ -1,8 +1,8 @@
 //! Sentinels that stand alone: the object is the person's and the topology object in one.
 //!
 //! # Guarantees
-//! 1. What people left out is resolved at each look and stored nowhere: the object stays as they wrote it, but for the finalizer and the image
-//!    that was authorised with its version.
+//! 1. What people left out is resolved at each look and stored nowhere: the object stays as they wrote it, but for the finalizer
+//!    and the image that was authorised with its version.
 //! 2. A spec that is refused is told in the status, and the Sentinels that run are left alone.
 
 use serde_json::{Value, json};

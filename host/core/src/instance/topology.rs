@@ -8,8 +8,8 @@
 //! | Sentinel, without a controller | itself | failover, without data servers |
 //!
 //! # Guarantees
-//! One topology object governs at a time: the children of two would have the same labels. Where names collide, whoever has one already keeps
-//! the name, and the other is told.
+//! One topology object governs at a time: the children of two would have the same labels. Where names collide, whoever has one
+//! already keeps the name, and the other is told.
 
 use vko_api::names;
 

@@ -3,8 +3,8 @@
 //! # Guarantees
 //! 1. A Valkey that is refused changes nothing: the topology object stays as it is, and the instance goes on serving.
 //! 2. Edits of the topology object's spec are undone.
-//! 3. A new map of images in the operator's configuration changes no instance that runs: the image stays as it was when the version was
-//!    authorised, in an annotation of the topology object.
+//! 3. A new map of images in the operator's configuration changes no instance that runs: the image stays as it was when the
+//!    version was authorised, in an annotation of the topology object.
 
 use serde_json::{Value, json};
 use vko_api::{TopologySpec, names, translate};

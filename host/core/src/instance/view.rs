@@ -1,11 +1,12 @@
-//! Sentinel objects that aren't an instance's own topology object: the one that is shown beside a Failover with own Sentinels, and one that a
-//! person made under a name that is taken.
+//! Sentinel objects that aren't an instance's own topology object: the one that is shown beside a Failover with own Sentinels,
+//! and one that a person made under a name that is taken.
 //!
 //! # Guarantees
-//! 1. The object beside a Failover is a view: its spec follows the Failover's, its status is written from the same report, and nothing is read
-//!    from it. It goes with the Failover.
+//! 1. The object beside a Failover is a view: its spec follows the Failover's, its status is written from the same report, and
+//!    nothing is read from it. It goes with the Failover.
 //! 2. A person's Sentinel is never taken over. It is told that its name is taken.
-//! 3. A view that can't be written is an event of the Valkey's, once, and nothing else: neither the data nor the Sentinels depend on it.
+//! 3. A view that can't be written is an event of the Valkey's, once, and nothing else: neither the data nor the Sentinels depend
+//!    on it.
 
 use serde_json::{Value, json};
 use vko_api::failover::FailoverSpec;

@@ -1,8 +1,8 @@
 //! What is known of volumes whose node is gone: whether they were disks of it.
 //!
 //! # Guarantees
-//! 1. A quiet instance costs no request: a volume is asked for when the node that it was made for is gone, and once, since where it can be
-//!    reached from doesn't change.
+//! 1. A quiet instance costs no request: a volume is asked for when the node that it was made for is gone, and once, since where
+//!    it can be reached from doesn't change.
 //! 2. What can't be told is unknown: a volume that isn't found, one of another kind than a disk, a right that is missing.
 
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ fn is_adrift(claim: &Object, nodes: &[Object]) -> bool {
     !node.is_empty() && !claim.text("/spec/volumeName").is_empty() && !nodes.iter().any(|known| known.name() == node)
 }
 
-/// Whose disk a volume is. Only the two kinds that are a path on a node count: of all others the node affinity says from where they can be
-/// reached, and they outlive those nodes.
+/// Whose disk a volume is. Only the two kinds that are a path on a node count: of all others the node affinity says from where
+/// they can be reached, and they outlive those nodes.
 fn disk(volume: &Object) -> Disk {
     let spec = volume.0.get("spec")?;
     if !spec["local"].is_object() && !spec["hostPath"].is_object() {

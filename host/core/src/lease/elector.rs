@@ -1,4 +1,5 @@
-//! The task that creates, renews, takes and releases the Lease. What to do is decided by [`decide`](super::decide); this file sends it.
+//! The task that creates, renews, takes and releases the Lease. What to do is decided by [`decide`](super::decide); this file
+//! sends it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -70,8 +71,8 @@ impl<W: Kube + Clock> Elector<W> {
         (elector, state)
     }
 
-    /// Runs until `stop` is ready, then releases the Lease. Let `stop` be ready only when nothing dangerous is under way: a successor
-    /// may act as soon as the release is written.
+    /// Runs until `stop` is ready, then releases the Lease. Let `stop` be ready only when nothing dangerous is under way: a
+    /// successor may act as soon as the release is written.
     pub async fn run(mut self, stop: impl Future<Output = ()> + Send) {
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -86,8 +87,8 @@ impl<W: Kube + Clock> Elector<W> {
 
     /// One look and, when the decision is to write, one write; then the pause until the next.
     ///
-    /// It may be dropped at any await (by `run`, and here by the end of the hold): the memory is then that of before, and a write that
-    /// happened all the same is found by the next read.
+    /// It may be dropped at any await (by `run`, and here by the end of the hold): the memory is then that of before, and a write
+    /// that happened all the same is found by the next read.
     async fn round(&mut self) {
         let world = self.world.clone();
         let end = self.state.until();
@@ -215,7 +216,8 @@ async fn attempt<W: Kube + Clock>(
         (Action::Take { after_ungraceful }, Some(lease)) => {
             (within(world, world.replace(&taken(lease, options, world.unix_ms()))).await, after_ungraceful)
         }
-        // It names us although we don't lead: an answer of ours was lost, or our hold ran out. Commands of then may be on their way.
+        // It names us although we don't lead: an answer of ours was lost, or our hold ran out. Commands of then may be on their
+        // way.
         (Action::Renew, Some(lease)) => (within(world, world.replace(&renewed(lease, world.unix_ms()))).await, !leading),
         (Action::Take { .. } | Action::Renew, None) => return (memory, Ok(Verdict::Others(RETRY))),
     };

@@ -2,13 +2,15 @@
 //!
 //! # Guarantees
 //! 1. Only servers that answer have a say in what is agreed.
-//! 2. A node is its id. A pod's node is what its own server calls itself; an address only tells strangers apart, and pods that never answered.
-//! 3. The observation grows with the cluster and not with its square: a server's differences are cut at [`DIFFERENCES_MAX`], its own node first.
+//! 2. A node is its id. A pod's node is what its own server calls itself; an address only tells strangers apart, and pods that
+//!    never answered.
+//! 3. The observation grows with the cluster and not with its square: a server's differences are cut at [`DIFFERENCES_MAX`], its
+//!    own node first.
 //!
 //! # Flow
 //! 1. Servers that believe the same are one group ([`crate::beliefs`] made them share it).
-//! 2. For each node that anybody knows: what most servers believe that know it, of equally many the one with the highest config epoch. Whoever is only
-//!    being met is not known.
+//! 2. For each node that anybody knows: what most servers believe that know it, of equally many the one with the highest config
+//!    epoch. Whoever is only being met is not known.
 //! 3. A link or a suspicion is agreed on if more than half of those that know the node have it.
 //! 4. Each group, and then each server, against that.
 
@@ -151,8 +153,8 @@ fn either<'a>(one: &'a [String], other: &'a [&str]) -> impl Iterator<Item = &'a 
     left.chain(right)
 }
 
-/// Ids of the nodes of which this common part says something else than what is agreed: both are sorted. Of a server that doesn't answer now, its
-/// last word may name nodes that nobody knows any more.
+/// Ids of the nodes of which this common part says something else than what is agreed: both are sorted. Of a server that doesn't
+/// answer now, its last word may name nodes that nobody knows any more.
 fn differing<'a>(agreed: &BTreeMap<&'a str, Agreed<'a>>, beliefs: &'a Beliefs) -> Vec<&'a str> {
     let mut ids = Vec::new();
     let mut believed = beliefs.nodes.iter().peekable();
@@ -170,7 +172,8 @@ fn differing<'a>(agreed: &BTreeMap<&'a str, Agreed<'a>>, beliefs: &'a Beliefs) -
     ids
 }
 
-/// What there is to believe of each node, and how many servers do. Equal beliefs are one value as a rule, which makes it cheap to count them.
+/// What there is to believe of each node, and how many servers do. Equal beliefs are one value as a rule, which makes it cheap to
+/// count them.
 fn opinions<'a>(groups: impl Iterator<Item = (&'a Beliefs, u32)>) -> BTreeMap<&'a str, Vec<(&'a Belief, u32)>> {
     let mut counts: HashMap<*const Belief, (&Belief, u32)> = HashMap::new();
     for (beliefs, servers) in groups {

@@ -1,5 +1,6 @@
-//! "Am I the one that is cut off?" If more than half of the servers that have answered before are silent together while Kubernetes still says
-//! that their pods are ready, the likely reason is the operator's own network, and it must not act on what it sees.
+//! "Am I the one that is cut off?" If more than half of the servers that have answered before are silent together while
+//! Kubernetes still says that their pods are ready, the likely reason is the operator's own network, and it must not act on what
+//! it sees.
 
 use vko_wit::observation::{Observed, Pod, Reach};
 
@@ -12,9 +13,9 @@ pub enum CutOff {
     Yes(Vec<String>),
 }
 
-/// Whether the operator itself is cut off: more than half of the servers that have answered before and whose pods are Ready now, at least two,
-/// on at least two nodes, are silent. The kubelet's probes reach them, so they live; it is we who don't. There is no time window: the verdict
-/// lasts as long as the evidence does.
+/// Whether the operator itself is cut off: more than half of the servers that have answered before and whose pods are Ready now,
+/// at least two, on at least two nodes, are silent. The kubelet's probes reach them, so they live; it is we who don't. There is
+/// no time window: the verdict lasts as long as the evidence does.
 pub fn cut_off(observed: &Observed) -> CutOff {
     let ready = |uid: &str| observed.pods.iter().find(|pod| pod.uid == uid && pod.ready);
     let known: Vec<(&Reach, &Pod)> = observed

@@ -65,12 +65,12 @@ pub const CAPABILITIES: &[&str] = &[
     "sentinels",
 ];
 
-/// What of a plan's details is shown in a topology object's status: servers; a cluster's shards, and whether it serves all slots; who decides about
-/// the primary.
+/// What of a plan's details is shown in a topology object's status: servers; a cluster's shards, and whether it serves all slots;
+/// who decides about the primary.
 pub(crate) const DETAILS: [&str; 4] = ["nodes", "shards", "clusterStatus", "monitor"];
 
-/// How long after a patch of the pod the kubelet surely has refreshed its mounts: it does so at its next sync of the pod, which the patch
-/// itself causes; the rest is margin for a busy node.
+/// How long after a patch of the pod the kubelet surely has refreshed its mounts: it does so at its next sync of the pod, which
+/// the patch itself causes; the rest is margin for a busy node.
 pub(crate) const MOUNT_SETTLES: Duration = Duration::from_secs(5);
 
 /// Everything that an observation is made of.
@@ -241,8 +241,8 @@ fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
     })
 }
 
-/// Whether a claim's data can still be reached. Its annotation says for which node the volume was made, not that it is bound there: a network
-/// volume outlives its node. So once that node is gone only the volume itself can tell.
+/// Whether a claim's data can still be reached. Its annotation says for which node the volume was made, not that it is bound
+/// there: a network volume outlives its node. So once that node is gone only the volume itself can tell.
 fn reachable(inputs: &Inputs<'_>, claim: &Object, node: &str) -> Option<bool> {
     if pods::node_exists(inputs, node)? {
         return Some(true);

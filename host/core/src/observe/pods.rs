@@ -68,8 +68,8 @@ fn addresses(pod: &Object) -> Vec<String> {
     if listed.is_empty() && !pod.text("/status/podIP").is_empty() { vec![pod.text("/status/podIP").into()] } else { listed }
 }
 
-/// How long it has been terminating; at least 1 once it is, since zero says that it isn't. The deletion timestamp is the time when the
-/// grace period ends, so the period is taken off.
+/// How long it has been terminating; at least 1 once it is, since zero says that it isn't. The deletion timestamp is the time
+/// when the grace period ends, so the period is taken off.
 fn terminating_for(pod: &Object, now: u64) -> u64 {
     if !pod.deleting() {
         return 0;

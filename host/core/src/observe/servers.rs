@@ -165,8 +165,8 @@ fn origin(memory: &ServerMemory, info: &Info) -> DataOrigin {
     }
 }
 
-/// The fence as the server itself counts it: the number of good replicas is shown only while a fence is on. Its height is what the ledger
-/// says for this run; a fence that the ledger doesn't know has at least height one.
+/// The fence as the server itself counts it: the number of good replicas is shown only while a fence is on. Its height is what
+/// the ledger says for this run; a fence that the ledger doesn't know has at least height one.
 fn fence(inputs: &Inputs<'_>, pod: &str, info: &Info) -> Fence {
     let Some(good_replicas) = info.good_replicas else {
         return Fence { min_replicas: 0, max_lag: 0, good_replicas: 0 };

@@ -1,5 +1,5 @@
-//! Clusters as their servers would describe them, for tests: shard `s` has the members `drc-x-<s>-0`.., whose servers are node `o * shards + s`
-//! for ordinal `o`. Ordinal 0 is the primary.
+//! Clusters as their servers would describe them, for tests: shard `s` has the members `drc-x-<s>-0`.., whose servers are node `o
+//! * shards + s` for ordinal `o`. Ordinal 0 is the primary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Asking a server anew out of turn, wholly, and waiting for its answer: after a step the next look must not start from what was before it.
+//! Asking a server anew out of turn, wholly, and waiting for its answer: after a step the next look must not start from what was
+//! before it.
 //!
 //! # Guarantees
 //! 1. An answer counts only if its question was asked after [`Again::ask`].

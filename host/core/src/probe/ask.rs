@@ -2,8 +2,8 @@
 //!
 //! # Flow
 //! 1. The light probe of its kind.
-//! 2. If that differs from the one before in anything but what moves on its own, or something is wrong, or ten minutes are over: the rest
-//!    (what it believes of the cluster; what it monitors).
+//! 2. If that differs from the one before in anything but what moves on its own, or something is wrong, or ten minutes are over:
+//!    the rest (what it believes of the cluster; what it monitors).
 //!
 //! A server that answers the first and not the second counts as one that doesn't answer: half an answer would mix two moments.
 
@@ -19,10 +19,12 @@ use crate::command::{Command, Reply};
 use crate::memory::{Answer, MonitorAnswer, SentinelAnswer};
 use crate::world::{ServerError, Target, World};
 
-/// A full answer is good for so long, if nothing tells of a change: what no digest shows (a ghost that is being met, say) is seen by then.
+/// A full answer is good for so long, if nothing tells of a change: what no digest shows (a ghost that is being met, say) is seen
+/// by then.
 const WHOLE_AGE_MAX: Duration = Duration::from_secs(600);
-/// While something is wrong a full answer is good for this time for each node that it lists: a cluster of six is asked at each probe, one of 640
-/// every 19 s, so that a disaster doesn't fill the operator's time with reading the same 640 lines from 640 servers.
+/// While something is wrong a full answer is good for this time for each node that it lists: a cluster of six is asked at each
+/// probe, one of 640 every 19 s, so that a disaster doesn't fill the operator's time with reading the same 640 lines from 640
+/// servers.
 const WHOLE_AGE_PER_NODE: Duration = Duration::from_millis(30);
 
 /// What tells that a server of a cluster has news.
@@ -44,7 +46,8 @@ impl<W: World> Prober<W> {
         Self { world, subject, cut_sessions, cluster: None, sentinel: None }
     }
 
-    /// Asks once. `alert`: something is wrong, or somebody says that something has changed. `whole`: all of it, however lately it was asked.
+    /// Asks once. `alert`: something is wrong, or somebody says that something has changed. `whole`: all of it, however lately it
+    /// was asked.
     pub(super) async fn ask(&mut self, alert: bool, whole: bool) -> Result<Answer, ServerError> {
         if self.cut_sessions {
             self.call(Command::KillUser(self.subject.target.credential.user.clone())).await?;
@@ -116,7 +119,8 @@ pub(crate) async fn whole_sentinel<W: World>(world: &W, target: &Target, monitor
     Ok(Answer::Sentinel(light, Some(monitors(world, target, monitor).await?)))
 }
 
-/// The light answer, of which only this data set counts: it may watch a thousand others, and what happens to them is no news here.
+/// The light answer, of which only this data set counts: it may watch a thousand others, and what happens to them is no news
+/// here.
 async fn light_sentinel<W: World>(world: &W, target: &Target, monitor: Option<&str>) -> Result<SentinelAnswer, ServerError> {
     match world.call(target, Command::SentinelProbe, DEADLINE).await? {
         Reply::SentinelProbe { server, sentinel, id } => {

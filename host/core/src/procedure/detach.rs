@@ -1,12 +1,12 @@
-//! Detaching a replica: the quick half of a fence. Once no replica that we can reach follows the old primary, the time runs after which it
-//! acknowledges nothing any more.
+//! Detaching a replica: the quick half of a fence. Once no replica that we can reach follows the old primary, the time runs after
+//! which it acknowledges nothing any more.
 //!
 //! # Flow
 //! 1. REPLICAOF to nobody.
 //! 2. Read back.
 //! 3. Ask every server that answers whom it follows.
-//! 4. Note the time in the record of each fence whose primary nobody follows (afterwards, since only a later time is safe). Whom this
-//!    pod followed before doesn't matter: after a crash between 1 and 4 it follows nobody already.
+//! 4. Note the time in the record of each fence whose primary nobody follows (afterwards, since only a later time is safe). Whom
+//!    this pod followed before doesn't matter: after a crash between 1 and 4 it follows nobody already.
 
 use crate::command::Command;
 use crate::execute::{ExecuteError, step::points_at};

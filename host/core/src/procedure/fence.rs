@@ -1,9 +1,9 @@
-//! The fence of a primary: `min-replicas-to-write` with `min-replicas-max-lag`. A primary that hears fewer replicas than that refuses writes
-//! by itself, at most max-lag + 2 s after it lost them (measured), so that another may be promoted.
+//! The fence of a primary: `min-replicas-to-write` with `min-replicas-max-lag`. A primary that hears fewer replicas than that
+//! refuses writes by itself, at most max-lag + 2 s after it lost them (measured), so that another may be promoted.
 //!
 //! # Guarantees
-//! The ledger never claims more than holds: a higher fence is written there after it was read back, a lower one before it is set. (A crash
-//! between the two leaves a fence that nobody relies on.)
+//! The ledger never claims more than holds: a higher fence is written there after it was read back, a lower one before it is set.
+//! (A crash between the two leaves a fence that nobody relies on.)
 //!
 //! # Flow
 //! Raising: 1. CONFIG SET. 2. CONFIG GET. 3. Ledger. Lowering: 1. Ledger. 2. CONFIG SET.

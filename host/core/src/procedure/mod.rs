@@ -1,4 +1,5 @@
-//! Compound procedures: more than one command, each an effect of its own, in the order in which a crash between any two does no harm.
+//! Compound procedures: more than one command, each an effect of its own, in the order in which a crash between any two does no
+//! harm.
 
 pub mod cluster;
 pub mod detach;

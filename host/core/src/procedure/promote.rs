@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! 1. The ledger says `formed` and names the new primary before the server may take a write.
-//! 2. The new primary carries no fence of an earlier life, which would refuse writes until replicas are back; the ledger forgets that fence
-//!    first.
+//! 2. The new primary carries no fence of an earlier life, which would refuse writes until replicas are back; the ledger forgets
+//!    that fence first.
 //!
 //! # Assumptions
 //! The guard has seen the evidence that no other primary can acknowledge writes any more.
@@ -11,8 +11,8 @@
 //! # Flow
 //! 1. Ledger.
 //! 2. Lift what fence the server may carry.
-//! 3. The step's expectations, [`nobody_else_leads`] and [`no_failover_runs`]: last before the command. A fence isn't read again: who answers
-//!    must be no primary, and who doesn't can't be asked.
+//! 3. The step's expectations, [`nobody_else_leads`] and [`no_failover_runs`]: last before the command. A fence isn't read again:
+//!    who answers must be no primary, and who doesn't can't be asked.
 //! 4. REPLICAOF NO ONE.
 //! 5. Read the role back.
 //! 6. Note the new replication history.
@@ -55,8 +55,8 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, wanted: &Step, p
     Ok(())
 }
 
-/// Asks the servers that answered when they were last asked, all at once: a hook may have handed the role to one of them since. Those that
-/// didn't answer are the guard's business.
+/// Asks the servers that answered when they were last asked, all at once: a hook may have handed the role to one of them since.
+/// Those that didn't answer are the guard's business.
 ///
 /// # Errors
 /// [`ExecuteError::ExpectationFailed`] names the one that is a primary.
@@ -72,7 +72,8 @@ pub(crate) async fn nobody_else_leads<W: World>(site: &Site<W>, pod: &str) -> Re
     }
 }
 
-/// Asks the Sentinels that answered when they were last asked, all at once: one may have begun a failover since, and would promote another.
+/// Asks the Sentinels that answered when they were last asked, all at once: one may have begun a failover since, and would
+/// promote another.
 ///
 /// # Errors
 /// [`ExecuteError::ExpectationFailed`] names it.

@@ -3,13 +3,14 @@
 //! # Guarantees
 //! 1. What a Sentinel watches is read before and after: a name that it has is not given another primary by the way.
 //! 2. A credential goes to the Sentinel and nowhere else: it is named by its account until it is sent.
-//! 3. A monitor that is half made shows: it has a quorum that nobody reaches until everything else is set, the credential too. So it starts no
-//!    failover either.
+//! 3. A monitor that is half made shows: it has a quorum that nobody reaches until everything else is set, the credential too. So
+//!    it starts no failover either.
 //! 4. What was done is in the host's memory before the step ends: the next look asks for nothing twice.
 //!
 //! # Flow
-//! Monitor: 1. MASTERS. 2. MONITOR, unless it watches that very primary. 3. SET, credential and options, the quorum last. 4. MASTERS.
-//! Failover: 1. MASTERS: no failover runs. 2. FAILOVER. 3. Wait until it names another primary that says it is one. 4. Ledger.
+//! Monitor: 1. MASTERS. 2. MONITOR, unless it watches that very primary. 3. SET, credential and options, the quorum last. 4.
+//! MASTERS. Failover: 1. MASTERS: no failover runs. 2. FAILOVER. 3. Wait until it names another primary that says it is one. 4.
+//! Ledger.
 
 use std::time::Duration;
 
@@ -58,8 +59,8 @@ pub(super) async fn watches<W: World>(site: &Site<W>, name: &str) -> Vec<(String
     join_all(asked).await
 }
 
-/// The name of a Sentinel that is in the middle of a failover of this data set. Those that didn't answer when they were last asked aren't asked
-/// again.
+/// The name of a Sentinel that is in the middle of a failover of this data set. Those that didn't answer when they were last
+/// asked aren't asked again.
 pub(super) async fn mover<W: World>(site: &Site<W>) -> Option<String> {
     let monitor = site.monitor()?;
     let memory = site.memory.snapshot();
@@ -139,8 +140,8 @@ pub async fn set<W: World>(site: &Site<W>, order: &SentinelOptions) -> Result<()
     Err(ExecuteError::NotVerified(format!("{sentinel} does not show the options of {} that it was told", order.name)))
 }
 
-/// Options in the order in which they are set: the credential first and the quorum last. A Sentinel doesn't show its credential; what it
-/// shows of the quorum says that all before it was set.
+/// Options in the order in which they are set: the credential first and the quorum last. A Sentinel doesn't show its credential;
+/// what it shows of the quorum says that all before it was set.
 fn options<W: World>(
     site: &Site<W>,
     options: &[Pair],

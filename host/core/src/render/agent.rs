@@ -64,8 +64,8 @@ pub(super) fn grace_seconds(part: Part) -> u32 {
 
 /// Renders the configuration for this start and becomes the server.
 ///
-/// A Sentinel's id is made of the instance and the pod's name: its replacement is the same Sentinel to the others, and no ghost of it
-/// counts against their majority.
+/// A Sentinel's id is made of the instance and the pod's name: its replacement is the same Sentinel to the others, and no ghost
+/// of it counts against their majority.
 pub(super) fn serve(topology: &Topology, part: Part) -> Value {
     let ip = format!("$({POD_IP})");
     let data = if part == Part::Sentinels { RUN_DIR } else { DATA_DIR };
@@ -133,7 +133,8 @@ fn exec<const N: usize>(own: &[&str], part: Part, ipv6: bool, limits: [&str; N],
     json!({ "command": words.map(str::to_owned).chain(mode).collect::<Vec<_>>() })
 }
 
-/// What the server is. Of a plain data server nothing is said: that is what the agent takes it for, and templates of before stay as they are.
+/// What the server is. Of a plain data server nothing is said: that is what the agent takes it for, and templates of before stay
+/// as they are.
 fn mode(part: Part) -> Vec<String> {
     match part {
         Part::Data => Vec::new(),

@@ -22,8 +22,8 @@ pub fn selector(part: Part, instance: &str) -> BTreeMap<String, String> {
     selector
 }
 
-/// What selects the pods that the topology object is about: of all shards, of the data set, or Sentinels that stand alone. Labels of what
-/// belongs to no part.
+/// What selects the pods that the topology object is about: of all shards, of the data set, or Sentinels that stand alone. Labels
+/// of what belongs to no part.
 pub fn pod_selector(kind: TopologyKind, instance: &str) -> BTreeMap<String, String> {
     common(kind.component(), kind.type_label(), instance)
 }

@@ -8,8 +8,8 @@
 //! 3. The pod template in force stays until the instance's spec changes or a roll-out is asked for ([`template`]): neither a new
 //!    operator version nor an edit of the live object restarts a pod or slips into one that crashes.
 //! 4. No object but a Secret holds anything derived from a password.
-//! 5. A part's template is made of what the spec says about that part: a change of the Sentinels' section restarts no data server, a shard
-//!    more or less changes no other shard.
+//! 5. A part's template is made of what the spec says about that part: a change of the Sentinels' section restarts no data
+//!    server, a shard more or less changes no other shard.
 //!
 //! # Assumptions
 //! 1. The spec passed the validation of its kind; what is missing all the same is an error that names the field.
@@ -17,8 +17,8 @@
 //!
 //! # Flow
 //! 1. Each desired record is checked against the names that this instance may have.
-//! 2. A workload brings its ConfigMap, the Secret with the `user` lines and its StatefulSet; services and budgets bring one each. What
-//!    several workloads mount comes once.
+//! 2. A workload brings its ConfigMap, the Secret with the `user` lines and its StatefulSet; services and budgets bring one each.
+//!    What several workloads mount comes once.
 //! 3. Objects come out in the order in which they should be applied: what pods mount first, the StatefulSet last.
 
 mod affinity;

@@ -38,9 +38,10 @@ fn start(mode: StartMode) -> &'static str {
     }
 }
 
-/// The Sentinels that the hook may ask, a line `HOST PORT NAME` for each: NAME is what they call the data set. Own Sentinels are one line, by
-/// the Service that names them all, so that their number is in no file; its dot at the end spares a resolver its search list. Where people
-/// give a login for Sentinels elsewhere, its user follows (`HOST PORT NAME USER`), and the password is mounted beside the accounts'.
+/// The Sentinels that the hook may ask, a line `HOST PORT NAME` for each: NAME is what they call the data set. Own Sentinels are
+/// one line, by the Service that names them all, so that their number is in no file; its dot at the end spares a resolver its
+/// search list. Where people give a login for Sentinels elsewhere, its user follows (`HOST PORT NAME USER`), and the password is
+/// mounted beside the accounts'.
 fn sentinels(topology: &Topology, settings: &Settings) -> String {
     let monitor = topology.monitor();
     let Some(reference) = topology.referenced() else {

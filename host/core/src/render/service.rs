@@ -118,8 +118,8 @@ mod tests {
     use super::super::testing::{mk_cluster, mk_failover, mk_sentinel, mk_topology, named, render_all};
     use super::*;
 
-    /// Instance, Service, what it selects beyond the instance's labels, ports, whether it publishes pods that aren't ready, whether
-    /// it is headless.
+    /// Instance, Service, what it selects beyond the instance's labels, ports, whether it publishes pods that aren't ready,
+    /// whether it is headless.
     type Case = (Topology, &'static str, Value, Value, bool, bool);
 
     fn cases() -> Vec<Case> {

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::template::{canonical, short_digest};
 use super::{Part, RenderError, Topology, TopologyKind, affinity};
 
-/// The fields of the spec that a part's pods are made of, without those that change no pod: member count, capacity, class, version
-/// (the image says it), accounts, and what only servers are told.
+/// The fields of the spec that a part's pods are made of, without those that change no pod: member count, capacity, class,
+/// version (the image says it), accounts, and what only servers are told.
 pub(super) struct PodSpec {
     fields: BTreeMap<&'static str, Value>,
     ipv6: bool,
@@ -100,16 +100,16 @@ fn field(topology: &Topology, part: Part, section: &Value, name: &str) -> Option
     }
 }
 
-/// Whether the part (without one, the instance) lives on IPv6: `access.ipFamilyPrefer`. Everything else means IPv4. Sentinels that
-/// say nothing live where the data does.
+/// Whether the part (without one, the instance) lives on IPv6: `access.ipFamilyPrefer`. Everything else means IPv4. Sentinels
+/// that say nothing live where the data does.
 pub fn is_ipv6(topology: &Topology, part: Option<Part>) -> bool {
     let family = |section: &Value| section.pointer("/access/ipFamilyPrefer").and_then(Value::as_str).map(str::to_owned);
     let own = part.and_then(|part| family(section(topology, part))).filter(|family| !family.is_empty());
     own.or_else(|| family(&topology.spec)).as_deref() == Some("IPv6")
 }
 
-/// The storage section, if data is on claims. An empty section counts: it asks for a claim of the default class. A Sentinel's state is
-/// made anew by the operator, so it has none.
+/// The storage section, if data is on claims. An empty section counts: it asks for a claim of the default class. A Sentinel's
+/// state is made anew by the operator, so it has none.
 pub(super) fn storage(topology: &Topology, part: Part) -> Option<&Value> {
     match (part, topology.kind) {
         (Part::Sentinels, _) | (_, TopologyKind::Sentinel) => None,

@@ -70,8 +70,8 @@ pub struct Topology {
     pub name: String,
     /// Its UID: owner of everything rendered.
     pub uid: String,
-    /// UID of the Valkey behind it: a label, by which a successor of the topology object adopts its children. Sentinels that stand
-    /// alone have no Valkey; it is their own UID then.
+    /// UID of the Valkey behind it: a label, by which a successor of the topology object adopts its children. Sentinels that
+    /// stand alone have no Valkey; it is their own UID then.
     pub valkey_uid: String,
     /// Its spec after defaulting.
     pub spec: Value,

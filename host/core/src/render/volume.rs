@@ -28,8 +28,8 @@ const MODE_ALL: u32 = 0o444;
 const AGENT_SIZE: &str = "64Mi";
 /// One run id.
 const RUN_SIZE: &str = "1Mi";
-/// What a Sentinel knows: some hundred bytes for each data set, member and other Sentinel, twice while it is written. It counts against
-/// the pod's memory limit only as far as it is used.
+/// What a Sentinel knows: some hundred bytes for each data set, member and other Sentinel, twice while it is written. It counts
+/// against the pod's memory limit only as far as it is used.
 const SENTINEL_RUN_SIZE: &str = "16Mi";
 
 /// Volumes of the pod. Data on a claim comes from the claim template.

@@ -81,7 +81,8 @@ fn without_a_plan_what_was_shown_stays() {
     assert_eq!(after["message"], "the policy lacks facts");
 }
 
-/// What the policy says and what the host says of the same condition must not both be shown, one after the other: each look would write.
+/// What the policy says and what the host says of the same condition must not both be shown, one after the other: each look would
+/// write.
 #[test]
 fn equal_facts_give_an_equal_status() {
     let blocked = || Blocked { subject: "s".into(), reason: "r".into(), remedy: "m".into(), token: String::new() };

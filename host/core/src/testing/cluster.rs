@@ -1,5 +1,5 @@
-//! Clusters in the world in memory: who knows whom, who owns what, elections that are won at once. Gossip is instant, but for what a test
-//! sets apart.
+//! Clusters in the world in memory: who knows whom, who owns what, elections that are won at once. Gossip is instant, but for
+//! what a test sets apart.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -167,7 +167,8 @@ impl State {
         Reply::Done
     }
 
-    /// A replica takes its shard; one whose primary is stuck is accepted and stays where it is. As the servers: nothing else is checked.
+    /// A replica takes its shard; one whose primary is stuck is accepted and stays where it is. As the servers: nothing else is
+    /// checked.
     fn take_shard(&mut self, pod: &str, how: ClusterFailover) -> Result<Reply, ServerError> {
         let Some(old) = self.node_mut(pod).replica_of.clone() else {
             return Err(refused("You should send CLUSTER FAILOVER to a replica"));

@@ -1,5 +1,5 @@
-//! A world in memory for the tests of this crate: objects under resourceVersions, servers with the few behaviours that decisions depend on, a
-//! clock that moves when somebody sleeps. Each effect is noted, and the world can end after any of them.
+//! A world in memory for the tests of this crate: objects under resourceVersions, servers with the few behaviours that decisions
+//! depend on, a clock that moves when somebody sleeps. Each effect is noted, and the world can end after any of them.
 
 mod cluster;
 mod kube;

@@ -1,4 +1,5 @@
-//! One instance `x` in the world in memory: pods `rfr-x-0`.. with the UIDs `uid-0`.., member 0 the primary, a topology object with a ledger.
+//! One instance `x` in the world in memory: pods `rfr-x-0`.. with the UIDs `uid-0`.., member 0 the primary, a topology object
+//! with a ledger.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,8 +113,8 @@ pub(crate) fn sentinel_id(number: u32) -> String {
     format!("{number:5>40}")
 }
 
-/// A cluster of three shards with two members each: ordinal 0 owns a third of the slots, ordinal 1 follows it. `formed`: or nothing is
-/// done yet, and nobody knows anybody.
+/// A cluster of three shards with two members each: ordinal 0 owns a third of the slots, ordinal 1 follows it. `formed`: or
+/// nothing is done yet, and nobody knows anybody.
 pub(crate) fn mk_cluster_site(formed: bool) -> (Arc<FakeWorld>, Arc<Site<FakeWorld>>) {
     let world = Arc::new(FakeWorld::default());
     let site = mk_site_in(&world, 6, LeaseState::alone(world.clone()), true);

@@ -3,8 +3,8 @@
 //! # Flow
 //! 1. It is compiled (its size was bounded before).
 //! 2. Its imports are listed: `log` and interfaces that hold types only. Its exports hold the three functions.
-//! 3. It is linked, which checks the types of what it imports; instantiated, which checks the types of what it exports; and asked to
-//!    describe itself, under the bounds of every call.
+//! 3. It is linked, which checks the types of what it imports; instantiated, which checks the types of what it exports; and asked
+//!    to describe itself, under the bounds of every call.
 //! 4. For each manifest that names it, the description is held against it.
 
 use std::sync::Arc;

@@ -1,11 +1,13 @@
 //! One call: a fresh store, an instance of its own, the bounds, and what became of it as a typed error.
 //!
 //! # Guarantees
-//! Immutable and shareable: a call reads the compiled component and changes nothing that another call sees. So calls of one policy run
-//! side by side, a failed one leaves nothing behind, and the same observation gets the same answer whatever was called before.
+//! Immutable and shareable: a call reads the compiled component and changes nothing that another call sees. So calls of one
+//! policy run side by side, a failed one leaves nothing behind, and the same observation gets the same answer whatever was called
+//! before.
 //!
 //! # Flow
-//! 1. The clock runs while the call does. The deadline counts from before the instance is made: its start code is the policy's too.
+//! 1. The clock runs while the call does. The deadline counts from before the instance is made: its start code is the policy's
+//!    too.
 //! 2. Store and instance are made, the function is called, the answer is copied out under its bound.
 //! 3. A failure is classified: by its cause where wasmtime gives one, by the stage where it doesn't.
 
@@ -71,7 +73,8 @@ fn classify(error: &wasmtime::Error, stage: Stage, last_error: &str) -> GuestErr
     let text = format!("{error:#}");
     match stage {
         Stage::Calling if text.contains(ANSWER_TOO_LARGE) => GuestError::PolicyOutputTooLarge(ANSWER_BYTES_MAX),
-        // Not a trap and yet an error: the answer can't be read (text that isn't UTF-8, a case that doesn't exist, a list out of bounds).
+        // Not a trap and yet an error: the answer can't be read (text that isn't UTF-8, a case that doesn't exist, a list out of
+        // bounds).
         Stage::Calling => GuestError::PolicyOutputInvalid(text),
         Stage::Instantiating => GuestError::PolicyNotCallable(text),
     }

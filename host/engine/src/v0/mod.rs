@@ -1,5 +1,5 @@
-//! Interface `valkey:policy@0.1.0`: what its components may import, what they must export, and how they are called. Another version of
-//! the interface gets a folder beside this one.
+//! Interface `valkey:policy@0.1.0`: what its components may import, what they must export, and how they are called. Another
+//! version of the interface gets a folder beside this one.
 
 mod admission;
 mod bindings;

@@ -1,4 +1,5 @@
-//! An observation for tests and the benchmark: a healthy instance of the replica architecture, every field filled, every list of it in use.
+//! An observation for tests and the benchmark: a healthy instance of the replica architecture, every field filled, every list of
+//! it in use.
 
 use vko_wit::common::{Architecture, Version};
 use vko_wit::observation::*;

@@ -1,5 +1,5 @@
-//! An API server with our CRDs and a namespace per test: the one in memory, or with the feature `apiserver-tests` a real one, found by
-//! KUBECONFIG. The same tests run against both, so that neither promises what the other doesn't keep.
+//! An API server with our CRDs and a namespace per test: the one in memory, or with the feature `apiserver-tests` a real one,
+//! found by KUBECONFIG. The same tests run against both, so that neither promises what the other doesn't keep.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A container's command on this machine: paths of volumes and of the image become paths here, variables are expanded as the kubelet does.
+//! A container's command on this machine: paths of volumes and of the image become paths here, variables are expanded as the
+//! kubelet does.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -49,7 +50,8 @@ pub(super) fn expanded(words: &[String], environment: &[(String, String)]) -> Ve
     words.iter().map(expand).collect()
 }
 
-/// The words on this machine. A probe's or hook's loopback is the pod's own address here; a program without a path is the image's.
+/// The words on this machine. A probe's or hook's loopback is the pod's own address here; a program without a path is the
+/// image's.
 pub(super) fn placed(words: &[String], place: Place<'_>) -> Vec<String> {
     let place_one = |word: &String| if word == "127.0.0.1" { place.ip.to_string() } else { path(word, place) };
     let mut placed: Vec<String> = words.iter().map(place_one).collect();

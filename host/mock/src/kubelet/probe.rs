@@ -14,8 +14,8 @@ pub(super) enum Question {
     Live,
 }
 
-/// Until the first yes a container is asked whether it is ready so often: real kubelets ask at once when it starts, and then by the
-/// period, which would only make tests wait.
+/// Until the first yes a container is asked whether it is ready so often: real kubelets ask at once when it starts, and then by
+/// the period, which would only make tests wait.
 const STARTING: Duration = Duration::from_millis(250);
 
 /// A probe of a container.

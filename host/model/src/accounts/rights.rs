@@ -113,7 +113,8 @@ fn replication(role: ServerRole, line: Line) -> Vec<&'static str> {
 /// Without replconf the link comes up but nothing is acknowledged, so fence, WAIT and FAILOVER can't work.
 const REPLICATION: &[&str] = &["+psync", "+replconf"];
 
-/// The second channel of dual-channel replication (8.1 and later, off by default) asks by SYNC and is refused for ever without it.
+/// The second channel of dual-channel replication (8.1 and later, off by default) asks by SYNC and is refused for ever without
+/// it.
 const DUAL_CHANNEL: &[&str] = &["+sync"];
 
 /// 9.x moves slots between their owners: the source logs in to the target and writes there.
@@ -163,8 +164,8 @@ const SENTINEL: &[&str] = &[
     "+client|setname", // shows whose connection it is
 ];
 
-/// A failover is one transaction: without any of its parts nobody is promoted. CONFIG REWRITE is one of them: it may fail (there is no
-/// file), but must not be refused.
+/// A failover is one transaction: without any of its parts nobody is promoted. CONFIG REWRITE is one of them: it may fail (there
+/// is no file), but must not be refused.
 const SENTINEL_TO_DATA: &[&str] = &[
     "+info",           // role, replicas, offsets
     "+subscribe",      // hear of other Sentinels
@@ -205,8 +206,8 @@ const CLIENTS_OF_SENTINEL: &[&str] = &[
     "+sentinel|myid",
 ];
 
-/// What changes a cluster is the operator's; what tells about it is for all. A list of what is allowed: later versions may add more
-/// that changes something.
+/// What changes a cluster is the operator's; what tells about it is for all. A list of what is allowed: later versions may add
+/// more that changes something.
 fn clients_in_cluster(line: Line) -> Vec<&'static str> {
     let of_line: &[&str] = if line >= Line::V8_1 { &["+cluster|myshardid", "+cluster|slot-stats"] } else { &[] };
     [CLIENTS_IN_CLUSTER, of_line].concat()
@@ -229,8 +230,8 @@ const CLIENTS_IN_CLUSTER: &[&str] = &[
     "+cluster|help",
 ];
 
-/// Everything that is about the user's own data; not what would take the instance out of the operator's hands. DEBUG and MODULE LOAD
-/// need no rule: the configuration has them off for everybody.
+/// Everything that is about the user's own data; not what would take the instance out of the operator's hands. DEBUG and MODULE
+/// LOAD need no rule: the configuration has them off for everybody.
 const DEFAULT: &[&str] = &[
     "~*",
     "&*",

@@ -123,8 +123,8 @@ impl Cluster {
         .await;
     }
 
-    /// Has a replica take over, until all see that it has those slots, and the other one none. An attempt of the server's may fail (votes
-    /// are refused while epochs change) and ends after 5 s without a word, so it is ordered again.
+    /// Has a replica take over, until all see that it has those slots, and the other one none. An attempt of the server's may
+    /// fail (votes are refused while epochs change) and ends after 5 s without a word, so it is ordered again.
     async fn take_over(&self, replica: usize, how: ClusterFailover, from: &str, slots: &SlotSet) {
         let by = self.id(replica).await;
         let moved = |view: &ClusterNodes| {

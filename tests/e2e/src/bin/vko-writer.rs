@@ -1,5 +1,5 @@
-//! A numbered-writes client for the inside of a node that is cut off: run by `testbed exec NODE`, it writes to a pod until its standard input
-//! ends, and says then how much was acknowledged and when last.
+//! A numbered-writes client for the inside of a node that is cut off: run by `testbed exec NODE`, it writes to a pod until its
+//! standard input ends, and says then how much was acknowledged and when last.
 //!
 //! usage: VKO_PASSWORD=... vko-writer ADDRESS:PORT
 #![allow(clippy::print_stdout, reason = "its answer is its output")]

@@ -95,8 +95,8 @@ impl<'a> View<'a> {
         self.observed.agreed_view.iter().find(|peer| self.is_foreign(peer) && !unknown(&peer.id))
     }
 
-    /// Alive, and neither a pod's server nor one that was: a former pod's id stays in views until it is forgotten. While a member isn't
-    /// identified, it may be the one.
+    /// Alive, and neither a pod's server nor one that was: a former pod's id stays in views until it is forgotten. While a member
+    /// isn't identified, it may be the one.
     fn is_foreign(&self, peer: &Peer) -> bool {
         let alive = peer.linked_by > 0 && !peer.failed && !peer.handshake;
         let ours = || {

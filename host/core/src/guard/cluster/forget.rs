@@ -51,7 +51,8 @@ fn returning<'a>(node: &str, view: &View<'a>) -> Option<&'a Claim> {
     observed.claims.iter().filter(there).find(own)
 }
 
-/// A reset wipes a replica, and a primary's place: only a server that says now that it is empty, owns nothing, and is nobody's primary.
+/// A reset wipes a replica, and a primary's place: only a server that says now that it is empty, owns nothing, and is nobody's
+/// primary.
 pub(super) fn check_reset(uid: &str, view: &View<'_>) -> Result<(), String> {
     let name = view.name(uid);
     let (Some(facts), Some(cluster)) = (view.answers(uid), view.cluster(uid)) else {

@@ -1,5 +1,5 @@
-//! Rule 1: acquainting two servers. What one knows the other learns, and all that they know: two clusters that meet are one, and of two that
-//! own the same slot one gives way, with the keys that it has there.
+//! Rule 1: acquainting two servers. What one knows the other learns, and all that they know: two clusters that meet are one, and
+//! of two that own the same slot one gives way, with the keys that it has there.
 
 use vko_wit::common::SlotRange;
 use vko_wit::planning::PairOfPods;
@@ -28,8 +28,8 @@ pub(super) fn check(pair: &PairOfPods, view: &View<'_>) -> Result<(), String> {
     check_claims(&pair.peer, &pair.pod, view)
 }
 
-/// A server with keys in slots that a node owns which the other one may know, and it doesn't: the higher epoch would win, even that of a node
-/// that failed long ago.
+/// A server with keys in slots that a node owns which the other one may know, and it doesn't: the higher epoch would win, even
+/// that of a node that failed long ago.
 fn check_claims(uid: &str, other: &str, view: &View<'_>) -> Result<(), String> {
     let claims = view.claims(uid);
     let (Some(facts), Some(cluster)) = (view.answers(uid), view.cluster(uid)) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! The rules of a cluster: its servers own slots and elect among themselves, so what may be lost is not only a copy but a claim to slots.
+//! The rules of a cluster: its servers own slots and elect among themselves, so what may be lost is not only a copy but a claim
+//! to slots.
 //!
 //! # Guarantees
 //! 1. A server that owns slots, by the view that most share or by its own, is never given another role, reset or forgotten.
@@ -6,8 +7,8 @@
 //! 3. Two clusters never merge: a view that names servers of others is not acquainted with ours.
 //!
 //! # Assumptions
-//! A server is known by its node id, out of its own mouth; an address proves nothing. The agreed view is what most servers that answer
-//! believe, by the highest epochs, and names every node that anybody knows.
+//! A server is known by its node id, out of its own mouth; an address proves nothing. The agreed view is what most servers that
+//! answer believe, by the highest epochs, and names every node that anybody knows.
 //!
 //! # Flow
 //! 1. [`evidence`]: who is who, who owns what, who is alive.

@@ -38,8 +38,8 @@ pub(super) fn check_own(step: &Step, assignment: &SlotAssignment, view: &View<'_
     check_lost_data(pod, view)
 }
 
-/// Whoever says of itself that it owns one of them, beside what most believe: its own node is the first of its differences, so it isn't cut
-/// off.
+/// Whoever says of itself that it owns one of them, beside what most believe: its own node is the first of its differences, so it
+/// isn't cut off.
 fn check_claimed(slots: &[SlotRange], own: &str, view: &View<'_>) -> Result<(), String> {
     for pod in view.members() {
         let Some(cluster) = view.cluster(&pod.uid) else { continue };
@@ -66,7 +66,8 @@ fn check_owners_dead(slots: &[SlotRange], own: &ClusterFacts, view: &View<'_>) -
     Ok(())
 }
 
-/// Whether what the shard's slots held may be with another member: none that answers with data, can't be asked, or has left a claim.
+/// Whether what the shard's slots held may be with another member: none that answers with data, can't be asked, or has left a
+/// claim.
 fn check_lost_data(pod: &Pod, view: &View<'_>) -> Result<(), String> {
     if let Some(other) = view.copies(&pod.uid).next() {
         return Err(format!("{} holds data of this shard: which copy counts is for a person to say", other.name));

@@ -1,4 +1,5 @@
-//! Rules 2 and 3 for a shard: a replica takes over without its primary's help only when that one is dead or held back, and only the best one.
+//! Rules 2 and 3 for a shard: a replica takes over without its primary's help only when that one is dead or held back, and only
+//! the best one.
 //!
 //! # Flow
 //! 1. The replica itself: answers, has been in sync, stays.
@@ -93,8 +94,8 @@ impl View<'_> {
         self.pod_of_node(node).is_some_and(|pod| self.is_held(&pod.uid))
     }
 
-    /// Whether a node is certain not to serve: its pod is dead or gone, runs under another id, or our agent holds the server back. While a
-    /// member (of that workload, if one is named) hasn't said its id, it may be the one.
+    /// Whether a node is certain not to serve: its pod is dead or gone, runs under another id, or our agent holds the server
+    /// back. While a member (of that workload, if one is named) hasn't said its id, it may be the one.
     pub(super) fn is_node_dead(&self, node: &str, workload: Option<&str>) -> bool {
         if let Some(pod) = self.pod_of_node(node) {
             return self.is_dead(pod) || self.is_held(&pod.uid);

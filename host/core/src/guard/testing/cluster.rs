@@ -1,7 +1,7 @@
 //! Scenes of clusters and of Sentinels, on top of [`Scene`].
 //!
-//! A cluster has three shards of two members, numbered 0 to 5: members 0, 2 and 4 own a third of the slots each, 1, 3 and 5 follow them. Node
-//! ids are those of [`node_id`]. Sentinels are numbered 0 to 2 and watch member 0 as `mymaster`.
+//! A cluster has three shards of two members, numbered 0 to 5: members 0, 2 and 4 own a third of the slots each, 1, 3 and 5
+//! follow them. Node ids are those of [`node_id`]. Sentinels are numbered 0 to 2 and watch member 0 as `mymaster`.
 
 use vko_wit::common::{Architecture, SlotRange};
 use vko_wit::observation::{Belief, ClusterFacts, Monitor, Peer, Reach, Sentinel, Upstream};

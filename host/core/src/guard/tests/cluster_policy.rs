@@ -1,5 +1,5 @@
-//! The built-in policy of clusters and the guard are of one mind: what the one plans on facts the other one admits on the same facts. A step
-//! that is always refused would be planned for ever.
+//! The built-in policy of clusters and the guard are of one mind: what the one plans on facts the other one admits on the same
+//! facts. A step that is always refused would be planned for ever.
 
 use vko_cluster::testing::{State, World, half_made, wounded};
 use vko_wit::observation::{Outcome, OutcomeKind};

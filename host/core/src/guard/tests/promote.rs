@@ -188,7 +188,8 @@ fn link_down(scene: &mut Scene) -> &mut Scene {
     scene
 }
 
-/// Formed by the ledger, but nobody ever led: the operator ended between its word and the server's. Member 2's pod hasn't started.
+/// Formed by the ledger, but nobody ever led: the operator ended between its word and the server's. Member 2's pod hasn't
+/// started.
 fn appointed(scene: &mut Scene) -> &mut Scene {
     scene.empty(0).empty(1).claims(3).unhear(2).pod(2).ready = false;
     scene.0.ledger.lineages.clear();

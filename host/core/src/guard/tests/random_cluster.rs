@@ -1,4 +1,5 @@
-//! Any observation of a cluster and any plan: what the guard admits takes no slots from an owner that is alive and makes no second one.
+//! Any observation of a cluster and any plan: what the guard admits takes no slots from an owner that is alive and makes no
+//! second one.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! Each field of a topology object's spec has a reader: another value changes what is rendered, what servers are told, how they are logged
-//! in to, what goes with the instance, or what the built-in policy decides. What nothing reads is refused where people write it.
+//! Each field of a topology object's spec has a reader: another value changes what is rendered, what servers are told, how they
+//! are logged in to, what goes with the instance, or what the built-in policy decides. What nothing reads is refused where people
+//! write it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Topology objects of all kinds: Sentinels that stand alone, the Sentinel beside a Failover, a name that changes its architecture.
+//! Topology objects of all kinds: Sentinels that stand alone, the Sentinel beside a Failover, a name that changes its
+//! architecture.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Steps at the servers of a cluster.
 //!
 //! # Guarantees
-//! 1. A server is known by the id on its own line of CLUSTER NODES. Addresses there may be other ones, for clients of another network.
+//! 1. A server is known by the id on its own line of CLUSTER NODES. Addresses there may be other ones, for clients of another
+//!    network.
 //! 2. What the step relies on is read from the server itself just before, and what it brought about just after.
 
 mod membership;

@@ -12,7 +12,8 @@ use crate::execute::{ExecuteError, step};
 use crate::site::Site;
 use crate::world::World;
 
-/// What is still to be done for a server to own its slots: those that nobody has, and those of a node that the server sees as failed.
+/// What is still to be done for a server to own its slots: those that nobody has, and those of a node that the server sees as
+/// failed.
 struct Missing {
     free: SlotSet,
     orphaned: SlotSet,

@@ -1,7 +1,8 @@
 //! A replica takes its shard over without its primary's help.
 //!
 //! # Guarantees
-//! The ledger names the new primary before it may take a write, and the old one's role is asked after that, last before the order.
+//! The ledger names the new primary before it may take a write, and the old one's role is asked after that, last before the
+//! order.
 //!
 //! # Assumptions
 //! The guard has seen that the old primary is dead or held back, and whether the other primaries can vote.
@@ -73,7 +74,8 @@ async fn shard<W: World>(site: &Site<W>, replica: &str) -> Result<(String, SlotS
     found.ok_or_else(|| ExecuteError::ExpectationFailed(format!("{name} to be the replica of an owner of slots")))
 }
 
-/// Asks the servers that answered when they were last asked whether one of them is the owner that this replica follows, and still a primary.
+/// Asks the servers that answered when they were last asked whether one of them is the owner that this replica follows, and still
+/// a primary.
 ///
 /// # Errors
 /// [`ExecuteError::ExpectationFailed`] names it.

@@ -1,4 +1,5 @@
-//! Planned hand-over in a cluster: `CLUSTER FAILOVER` at the replica, which holds the primary's writes back until it has everything.
+//! Planned hand-over in a cluster: `CLUSTER FAILOVER` at the replica, which holds the primary's writes back until it has
+//! everything.
 //!
 //! # Flow
 //! 1. What the server doesn't check is read again: the replica is in step, and its primary's offset isn't zero.

@@ -1,9 +1,9 @@
-//! Planned hand-over beside Sentinels. SENTINEL FAILOVER alone loses what the old primary takes until it is demoted (about 11 s of writes), so
-//! writes are held back around it.
+//! Planned hand-over beside Sentinels. SENTINEL FAILOVER alone loses what the old primary takes until it is demoted (about 11 s
+//! of writes), so writes are held back around it.
 //!
 //! # Guarantees
-//! 1. Writes are held back by the server's own clock: if this process ends, they go on after 2 s, or after 15 s once the Sentinels were
-//!    asked, by when they demote the old primary themselves.
+//! 1. Writes are held back by the server's own clock: if this process ends, they go on after 2 s, or after 15 s once the
+//!    Sentinels were asked, by when they demote the old primary themselves.
 //! 2. The Sentinels choose among replicas that all have everything, so whichever they choose, nothing is lost.
 //!
 //! # Flow

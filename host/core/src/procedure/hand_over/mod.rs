@@ -48,8 +48,8 @@ async fn note_primary<W: World>(site: &Site<W>, primary: Member) -> Result<(), E
     Ok(site.store.change(change).await?)
 }
 
-/// Whether a replica has been in sync, is, and its primary hears it: the servers don't check it, and an empty replica that takes over takes
-/// the data with it.
+/// Whether a replica has been in sync, is, and its primary hears it: the servers don't check it, and an empty replica that takes
+/// over takes the data with it.
 fn in_step(primary: &Info, replica: &Info, target: &Target) -> bool {
     let link = replica.role == Some(Role::Replica)
         && replica.link_up == Some(true)

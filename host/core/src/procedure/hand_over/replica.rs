@@ -1,10 +1,10 @@
-//! Planned hand-over in replica architecture: `FAILOVER TO`, which holds writes back until the replica has everything (lost nothing in 10 of 10
-//! trials under load on each line).
+//! Planned hand-over in replica architecture: `FAILOVER TO`, which holds writes back until the replica has everything (lost
+//! nothing in 10 of 10 trials under load on each line).
 //!
 //! # Guarantees
 //! 1. No acknowledged write is lost: the server itself waits for equal offsets before it gives the role away.
-//! 2. It ends: the server's own TIMEOUT does not always fire (with equal offsets and a frozen replica the primary demotes itself and stays
-//!    without a role), so our clock sends FAILOVER ABORT, after which the old primary writes again.
+//! 2. It ends: the server's own TIMEOUT does not always fire (with equal offsets and a frozen replica the primary demotes itself
+//!    and stays without a role), so our clock sends FAILOVER ABORT, after which the old primary writes again.
 //!
 //! # Flow
 //! 1. The replica loses the fence of an earlier life, in the ledger first.
@@ -27,8 +27,8 @@ use crate::procedure::{POLL, is_primary, until};
 use crate::site::Site;
 use crate::world::{ServerError, Target, World};
 
-/// A replica acknowledges once a second, so a healthy hand-over ends within about a second; five leave room for a loaded machine and hold
-/// clients' writes back no longer than they would wait anyway.
+/// A replica acknowledges once a second, so a healthy hand-over ends within about a second; five leave room for a loaded machine
+/// and hold clients' writes back no longer than they would wait anyway.
 const TIMEOUT_MAX: Duration = Duration::from_secs(5);
 /// What our clock allows beyond the server's.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -65,7 +65,8 @@ async fn finished<W: World>(site: &Site<W>, order: &HandOver, replica: &Target, 
     .await
 }
 
-/// Takes the hand-over back, unless the replica has the role already and only the old primary hasn't learnt of it: then there would be two.
+/// Takes the hand-over back, unless the replica has the role already and only the old primary hasn't learnt of it: then there
+/// would be two.
 async fn abort<W: World>(site: &Site<W>, order: &HandOver, target: &Target) -> Result<(), ExecuteError> {
     let (name, _) = site.target(&order.primary)?;
     let (replica, _) = site.target(&order.replica)?;

@@ -1,5 +1,5 @@
-//! The process ends after each effect of each procedure. What the next one finds must be legal: the ledger claims no fence that the server
-//! doesn't have, and whoever is a primary is one that the ledger names or is about to be asked.
+//! The process ends after each effect of each procedure. What the next one finds must be legal: the ledger claims no fence that
+//! the server doesn't have, and whoever is a primary is one that the ledger names or is about to be asked.
 
 use super::{fence, hand_over};
 use crate::execute::step;

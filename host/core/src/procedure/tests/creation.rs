@@ -1,5 +1,5 @@
-//! A cluster is made by the real policy, guard and steps in the world in memory. The process ends after any effect; the next one finds what is
-//! there and finishes it, and nothing is sent twice.
+//! A cluster is made by the real policy, guard and steps in the world in memory. The process ends after any effect; the next one
+//! finds what is there and finishes it, and nothing is sent twice.
 
 use std::sync::Arc;
 use std::time::Duration;
