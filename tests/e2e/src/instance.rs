@@ -1,5 +1,6 @@
 //! An instance under test. Names are written out here a second time: people's scripts rely on them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -349,6 +350,26 @@ impl Instance {
     /// The request fails.
     pub fn lives(&self) -> Result<Vec<(String, String, u64)>> {
         Ok(self.pods()?.into_iter().map(|pod| (pod.name, pod.uid, pod.restarts)).collect())
+    }
+
+    /// Waits until each of these lives is over: its pod is another one, or its server was started once more. What the status said
+    /// meanwhile may be over before anybody could read it.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait_lives_over(&self, before: &[Pod]) -> Result {
+        let mut left: BTreeMap<&str, (&str, u64)> =
+            before.iter().map(|pod| (pod.name.as_str(), (pod.uid.as_str(), pod.restarts))).collect();
+        let labels = format!("buf.red/name={}", self.name);
+        let watched = kubectl::Watched { namespace: &self.namespace, kind: "pods", fields: "", labels: &labels };
+        kubectl::watch_until("each pod to live anew", watched, READY, |kind, object| {
+            let pod = Pod::new(object);
+            if kind != "DELETED" && left.get(pod.name.as_str()).is_some_and(|life| *life != (pod.uid.as_str(), pod.restarts)) {
+                left.remove(pod.name.as_str());
+            }
+            left.is_empty()
+        })
+        .map(|_| ())
     }
 
     /// The primary: by its label; in a cluster of the first shard, by what the servers say. There must be exactly one.

@@ -95,6 +95,29 @@ pub fn delete_pods(namespace: &str, pods: &[Pod], grace_seconds: u32) -> Result 
     kubectl::run(&args.into_iter().chain(pods.iter().map(|pod| pod.name.as_str())).collect::<Vec<_>>()).map(|_| ())
 }
 
+/// All of these servers die at once, and come back in their pods.
+///
+/// # Errors
+/// One runs no server, or the instance doesn't become ready.
+pub fn kill_all(instance: &Instance, pods: &[Pod]) -> Result {
+    pods.iter().try_for_each(kill_server)?;
+    back(instance, pods)
+}
+
+/// All of these pods are deleted at once, with some time to end.
+///
+/// # Errors
+/// The request is refused, or the instance doesn't become ready.
+pub fn replace_all(instance: &Instance, pods: &[Pod]) -> Result {
+    delete_pods(&instance.namespace, pods, 5)?;
+    back(instance, pods)
+}
+
+fn back(instance: &Instance, pods: &[Pod]) -> Result {
+    instance.wait_lives_over(pods)?;
+    instance.wait_ready()
+}
+
 /// What a server's process is called: the stand-ins of the 7.2 line keep their own names.
 const SERVERS: [&str; 3] = ["valkey-server", "redict-server", "redis-server"];
 

@@ -8,7 +8,9 @@ use serde_json::Value;
 use vko_e2e::instance::{Arch, Instance, Pod, Wanted, condition};
 use vko_e2e::server::info_field;
 use vko_e2e::settings::Tier;
-use vko_e2e::strike::{SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, under_writes};
+use vko_e2e::strike::{
+    SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_all, kill_primary, kill_server, replace_all, under_writes,
+};
 use vko_e2e::{Result, bed, figure, kubectl, observe, operator, settings, skipped, space};
 
 const KEYS: usize = 1000;
@@ -202,11 +204,7 @@ fn a_majority_of_primaries_dies_at_once() -> Result {
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
         under_writes("primaries-lost", &three_by_two(version), |instance, primary, _| {
-            let other = instance.shard_primary(1)?;
-            kill_server(primary)?;
-            kill_server(&other)?;
-            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
-            instance.wait_ready()
+            kill_all(instance, &[primary.clone(), instance.shard_primary(1)?])
         })?;
     }
     Ok(())
@@ -217,11 +215,10 @@ fn all_servers_come_back_with_new_addresses() -> Result {
     let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("all-pods", &Wanted { claims: true, ..three_by_two(version) }, |instance, _, _| {
-            let before: BTreeSet<String> = instance.servers()?.into_iter().map(|pod| pod.uid).collect();
-            delete_pods(&instance.namespace, &instance.servers()?, 5)?;
-            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
-            instance.wait_ready()?;
-            assert!(instance.servers()?.iter().all(|pod| !before.contains(&pod.uid)), "all pods are new ones");
+            let before = instance.servers()?;
+            replace_all(instance, &before)?;
+            let same = |pod: &Pod| before.iter().any(|old| old.uid == pod.uid);
+            assert!(!instance.servers()?.iter().any(same), "all pods are new ones");
             Ok(())
         })?;
     }

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use vko_e2e::instance::{Arch, Instance, MONITOR, Pod, Wanted, condition};
 use vko_e2e::server::Login;
 use vko_e2e::settings::Tier;
-use vko_e2e::strike::{SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, under_writes};
+use vko_e2e::strike::{
+    SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, replace_all, under_writes,
+};
 use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, wait};
 
 const KEYS: usize = 1000;
@@ -291,9 +293,7 @@ fn everything_is_deleted_at_once_and_comes_back_from_claims() -> Result {
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
         under_writes("all-pods", &Wanted { claims: true, ..three_and_three(version) }, |instance, _, _| {
-            delete_pods(&instance.namespace, &instance.pods()?, 5)?;
-            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
-            instance.wait_ready()
+            replace_all(instance, &instance.pods()?)
         })?;
     }
     Ok(())

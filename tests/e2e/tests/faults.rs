@@ -6,7 +6,7 @@ use std::time::Duration;
 use vko_e2e::instance::{Arch, Wanted};
 use vko_e2e::losses::{Bound, bound};
 use vko_e2e::settings::Tier;
-use vko_e2e::strike::{SOME, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, under_writes};
+use vko_e2e::strike::{SOME, delete_pods, delete_primary, empty_primary, kill_all, kill_primary, kill_server, under_writes};
 use vko_e2e::{Result, bed, observe, operator, settings, skipped};
 
 fn three(version: &'static str) -> Wanted {
@@ -137,9 +137,7 @@ fn all_servers_die_at_once_and_read_their_files_again() -> Result {
     let _operator = operator::shared()?;
     for version in settings::lines()? {
         under_writes("all-pods", &Wanted { claims: true, ..three(version) }, |instance, _, _| {
-            instance.pods()?.iter().try_for_each(kill_server)?;
-            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
-            instance.wait_ready()
+            kill_all(instance, &instance.pods()?)
         })?;
     }
     Ok(())

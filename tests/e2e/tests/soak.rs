@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use vko_e2e::instance::{Instance, Wanted};
 use vko_e2e::settings::{Tier, tier};
-use vko_e2e::strike::{delete_primary, kill_primary, kill_server, on};
+use vko_e2e::strike::{delete_primary, kill_all, kill_primary, on};
 use vko_e2e::{Result, bed, figure, operator, skipped, space};
 
 /// Unless `VKO_SOAK_MINUTES` says otherwise.
@@ -54,11 +54,7 @@ fn round(instance: &Instance, fault: &str) -> Result {
             instance.wait_primary_other_than(primary)?;
             cut.end()
         }
-        _ => {
-            instance.pods()?.iter().try_for_each(kill_server)?;
-            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
-            instance.wait_ready()
-        }
+        _ => kill_all(instance, &instance.pods()?),
     })?;
     // The next round's numbers begin anew, and memory does not fill up.
     let answer: String = instance.writer()?.ask(&["FLUSHALL"])?;

@@ -210,6 +210,22 @@ fn what_people_see() {
 }
 
 #[test]
+fn who_comes_last_of_many_new_addresses_is_told_as_well() {
+    for (uptime, meets) in [(1_000, false), (crate::join::HEAL_MS - 1, false), (crate::join::HEAL_MS, true), (600_000, true)] {
+        let mut world = World::healthy(3, 2);
+        let late = world.at(1, 1);
+        late.known.values_mut().for_each(|linked| *linked = false);
+        let (id, uid) = (late.id.clone(), late.uid());
+        world.servers.iter_mut().filter_map(|server| server.known.get_mut(&id)).for_each(|linked| *linked = false);
+        let mut observed = world.observe();
+        let itself = observed.servers.iter_mut().filter(|server| server.pod == uid);
+        itself.filter_map(|server| server.facts.as_mut()).for_each(|facts| facts.uptime = uptime);
+        let told = describe(&crate::decide(&observed).unwrap()).contains("meet 0-0-1 1-1-1");
+        assert_eq!(told, meets, "{uptime} ms after its start");
+    }
+}
+
+#[test]
 fn a_first_ok_is_not_believed() {
     // A server says that the cluster is fine for a while after each start, linked or not.
     let mut world = World::healthy(3, 2);
