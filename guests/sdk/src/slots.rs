@@ -38,17 +38,12 @@ pub fn common(a: &[SlotRange], b: &[SlotRange]) -> Vec<SlotRange> {
     ranges(&set(a).intersection(&set(b)))
 }
 
-/// The share of one of `parts` when all slots are split evenly; the first ones get the rest. Empty for a part that there isn't.
+/// The share of one of `parts` when all slots are split evenly. Empty for a part that there isn't.
 pub fn share(part: u32, parts: u32) -> Vec<SlotRange> {
-    if part >= parts {
-        return Vec::new();
+    match (u16::try_from(part), u16::try_from(parts)) {
+        (Ok(part), Ok(parts)) => ranges(&SlotSet::all().part(part, parts)),
+        _ => Vec::new(),
     }
-    let (each, rest) = (u32::from(COUNT) / parts, u32::from(COUNT) % parts);
-    let first = part * each + part.min(rest);
-    let end = first + each + u32::from(part < rest);
-    let bounds = u16::try_from(first).ok().zip(end.checked_sub(1).and_then(|last| u16::try_from(last).ok()));
-    let range = bounds.and_then(|(first, last)| Range::new(first, last));
-    range.map(|range| SlotRange { first: range.first(), last: range.last() }).into_iter().collect()
 }
 
 /// The text `0-5460,6000` of ranges; empty for none.
@@ -106,7 +101,7 @@ mod tests {
 
     #[test]
     fn shares_cover_all_slots_once() {
-        assert_eq!([0, 1, 2].map(|i| text(&share(i, 3))), ["0-5461", "5462-10922", "10923-16383"]);
+        assert_eq!([0, 1, 2].map(|i| text(&share(i, 3))), ["0-5460", "5461-10922", "10923-16383"]);
         for parts in [1, 3, 5, 127, 128] {
             let all: Vec<SlotRange> = (0..parts).flat_map(|i| share(i, parts)).collect();
             assert_eq!(normal(&all), [r(0, 16_383)], "{parts}");
@@ -114,6 +109,7 @@ mod tests {
         }
         assert_eq!(share(3, 3), []);
         assert_eq!(share(0, 0), []);
+        assert_eq!(share(0, u32::MAX), []);
     }
 
     #[test]

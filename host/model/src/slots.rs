@@ -154,15 +154,32 @@ impl SlotSet {
     /// Parts in order, whose sizes differ by one at most: of all slots for three, 0-5460, 5461-10922 and 10923-16383. Empty for
     /// no parts; more parts than slots leave some empty.
     pub fn split(&self, parts: u16) -> Vec<Self> {
+        (0..parts).map(|number| self.part(number, parts)).collect()
+    }
+
+    /// One of the parts of [`Self::split`], counted from 0. Empty for a part that there isn't.
+    pub fn part(&self, number: u16, parts: u16) -> Self {
+        if number >= parts {
+            return Self::default();
+        }
         let (count, parts) = (u32::from(self.count()), u32::from(parts));
         // Where a part ends, rounded to the nearest slot.
         let end = |part: u32| (2 * part * count + parts) / (2 * parts);
-        let mut slots = self.iter();
-        let mut part = |number: u32| {
-            let size = end(number + 1) - end(number);
-            (0..size).filter_map(|_| slots.next()).filter_map(|slot| Range::new(slot, slot)).collect()
+        let number = u32::from(number);
+        self.ranked(end(number)..end(number + 1))
+    }
+
+    /// The slots of which so many are before them in the set.
+    fn ranked(&self, ranks: std::ops::Range<u32>) -> Self {
+        let mut before = 0;
+        let mut within = |range: &Range| {
+            let (start, end) = (before, before + u32::from(range.count()));
+            before = end;
+            let (from, to) = (ranks.start.clamp(start, end) - start, ranks.end.clamp(start, end) - start);
+            let slot = |offset: u32| Some(range.first + u16::try_from(offset).ok()?);
+            Range::new(slot(from)?, slot(to.checked_sub(1)?)?)
         };
-        (0..parts).map(&mut part).collect()
+        Self { ranges: self.ranges.iter().filter_map(&mut within).collect() }
     }
 }
 

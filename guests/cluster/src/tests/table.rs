@@ -20,22 +20,22 @@ fn creation() {
         (
             "all answer and know nobody",
             |_| {},
-            "own 0-0-1 0-5461; own 1-0-1 5462-10922; meet 0-0-1 1-0-1; own 2-0-1 10923-16383; meet 0-0-1 2-0-1",
+            "own 0-0-1 0-5460; own 1-0-1 5461-10922; meet 0-0-1 1-0-1; own 2-0-1 10923-16383; meet 0-0-1 2-0-1",
         ),
         (
             "one isn't there: the others begin",
             |w| w.at(1, 0).state = State::NoPod,
-            "own 0-0-1 0-5461; own 2-0-1 10923-16383; meet 0-0-1 2-0-1",
+            "own 0-0-1 0-5460; own 2-0-1 10923-16383; meet 0-0-1 2-0-1",
         ),
         (
             "one runs and is silent: it may hold slots",
             |w| w.at(1, 0).state = State::Silent,
-            "own 0-0-1 0-5461; own 2-0-1 10923-16383; meet 0-0-1 2-0-1; wait drc-x-1",
+            "own 0-0-1 0-5460; own 2-0-1 10923-16383; meet 0-0-1 2-0-1; wait drc-x-1",
         ),
         (
             "one holds keys",
             |w| w.at(2, 0).keys = 7,
-            "own 0-0-1 0-5461; own 1-0-1 5462-10922; meet 0-0-1 1-0-1; meet 0-0-1 2-0-1; wait drc-x-2 or slots-data-loss drc-x-2-0",
+            "own 0-0-1 0-5460; own 1-0-1 5461-10922; meet 0-0-1 1-0-1; meet 0-0-1 2-0-1; wait drc-x-2 or slots-data-loss drc-x-2-0",
         ),
         ("a stranger is known", |w| _ = w.others.insert("stranger".into(), (true, vec![])), "wait cluster"),
         ("the ledger was lost", |w| w.formed = None, "meet 0-0-1 1-0-1; meet 0-0-1 2-0-1; wait cluster"),
@@ -178,7 +178,7 @@ fn a_lost_shard_goes_on_by_consent() {
     let given = plan(&world);
     assert_eq!(
         describe(&given),
-        "own 0-0-2 0-5461 by consent; bump 0-0-2; forget node-0-1-1",
+        "own 0-0-2 0-5460 by consent; bump 0-0-2; forget node-0-1-1",
         "slots, and an epoch that outweighs the lost one's"
     );
     assert!(given.status.conditions.iter().any(|c| c.kind == "DataLost" && c.state == Truth::Yes));
@@ -190,8 +190,8 @@ fn what_people_see() {
     assert_eq!((healthy.status.phase, healthy.status.message.as_str()), (Phase::Ready, "3 shards, 6 members, all slots served"));
     let details: serde_json::Value = serde_json::from_str(&healthy.status.details).unwrap();
     assert_eq!(details["clusterStatus"], "InService");
-    assert_eq!(details["shards"][1]["slots"][0], serde_json::json!({"slots": "5462-10922", "status": "SlotAssigned"}));
-    assert_eq!(details["nodes"][0]["slots"], "0-5461");
+    assert_eq!(details["shards"][1]["slots"][0], serde_json::json!({"slots": "5461-10922", "status": "SlotAssigned"}));
+    assert_eq!(details["nodes"][0]["slots"], "0-5460");
     assert_eq!((&details["nodes"][1]["role"], &details["nodes"][1]["masterRef"]), (&"replica".into(), &"drc-x-0-0".into()));
     assert_eq!(healthy.desired.len(), 1 + 3 * 3, "a Service, a budget and a workload for each shard, and the Service of all");
 
