@@ -34,6 +34,8 @@ pub enum Cause {
     DataMayReturn,
     /// Nobody answers who could take the role.
     NoCandidate,
+    /// Those who could take the role answered too long ago for anything to rest on it.
+    AnswersTooOld,
     /// Claims from before this instance may hold data.
     RetainedData,
     /// Several copies, and nothing says which one is the newest.

@@ -112,9 +112,7 @@ fn last_is_away<'v, 'a>(
     let filled: Vec<_> = able.iter().copied().filter(|m| m.facts_now().is_some_and(|f| f.keys > 0)).collect();
     let choice = best(view, &comparable, preferences).or_else(|| best(view, &filled, preferences));
     let Some(member) = choice.or_else(|| best(view, able, preferences)) else {
-        let message = format!("no member of {} answers that could become the primary", view.workload);
-        let remedy = "see why the pods don't run or don't answer: kubectl describe pod";
-        return Choice::Wait(Block::new(PRIMARY, Cause::NoCandidate, message, remedy));
+        return Choice::Wait(nobody(view));
     };
     let unasked = unasked(view, member, awaited, comparable.is_empty());
     if !unasked.is_empty() {
@@ -127,6 +125,22 @@ fn last_is_away<'v, 'a>(
         format!("no copy is left that streamed from {} to the end; {} is the best of what remains", last_name(view), member.name);
     let reason = format!("no claim or running pod is left that may hold better data; {} is the first choice", member.name);
     Choice::Promote { member, reason, consent: String::new(), lost: Some(lost) }
+}
+
+/// Why nobody can be the choice.
+fn nobody(view: &View<'_>) -> Block {
+    let old: Vec<_> = view.members.iter().filter(|m| m.facts_now().is_some() && !m.fresh()).collect();
+    if old.is_empty() {
+        let message = format!("no member of {} answers that could become the primary", view.workload);
+        return Block::new(
+            PRIMARY,
+            Cause::NoCandidate,
+            message,
+            "see why the pods don't run or don't answer: kubectl describe pod",
+        );
+    }
+    let message = format!("the newest answers of {} are too old to decide on; they are being asked anew", names(&old));
+    Block::new(PRIMARY, Cause::AnswersTooOld, message, BY_ITSELF)
 }
 
 /// Who has to be waited for. Where the choice has no known lineage, that is everybody who might hold a key: a server that wasn't

@@ -244,7 +244,7 @@ fn all_were_restarted_at_once() {
             ("snapshots of one lineage, all equal", |s| s, "promote rfr-x-0"),
             ("the best offset wins, whoever was the primary", |s| s.facts(2, |f| f.offset = 1_500), "promote rfr-x-2"),
             ("the last primary isn't back", |s| s.wait_start(0), "wait DataMayReturn rfr-x-1"),
-            ("facts are old", |s| s.age(0, 4_000).age(1, 4_000).age(2, 4_000), "wait NoCandidate"),
+            ("facts are old", |s| s.age(0, 4_000).age(1, 4_000).age(2, 4_000), "wait AnswersTooOld"),
         ],
     );
     check(
