@@ -15,7 +15,7 @@ use vko_core::observe::{Inputs, observe};
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::Info;
 use vko_model::slots::SlotSet;
-use vko_wit::observation::{Observed, TemplateState};
+use vko_wit::observation::Observed;
 
 /// Now (monotonic); all have answered a second ago.
 const NOW: Duration = Duration::from_secs(1_000);
@@ -106,27 +106,15 @@ impl Cluster {
         let topology = Object::new(json!({"metadata": metadata, "spec": spec}));
         let ready = json!([{"type": "Ready", "status": "True"}]);
         let node = Object::new(json!({"metadata": {"name": "node"}, "status": {"conditions": ready}}));
+        let (ledger, servers) = (Ledger { formed: Some(true), ..Ledger::default() }, memory.snapshot());
         observe(&Inputs {
-            topology: &topology,
-            kind: Kind::Cluster,
-            valkey: None,
-            objects: &[],
             pods,
-            claims: &[],
             nodes: &[node],
-            disks: &BTreeMap::new(),
-            fresh: true,
-            servers: &memory.snapshot(),
+            servers: &servers,
             places: &memory.places(),
-            ledger: &Ledger { formed: Some(true), ..Ledger::default() },
-            recent: Vec::new(),
-            jobs: Vec::new(),
-            now: 1_800_000_000_000,
             monotonic: NOW,
             looking_for: NOW,
-            operator_version: "0.1.0",
-            cluster_domain: "cluster.local",
-            template: &|_| TemplateState::Current,
+            ..Inputs::bare(&topology, Kind::Cluster, &ledger)
         })
     }
 }

@@ -117,6 +117,39 @@ pub struct Inputs<'a> {
     pub template: &'a dyn Fn(&Object) -> vko_wit::observation::TemplateState,
 }
 
+impl<'a> Inputs<'a> {
+    /// For tests and examples, which add what they are about: an object and a ledger on caches that are fresh, nobody else, all
+    /// clocks at a fixed time.
+    pub fn bare(topology: &'a Object, kind: Kind, ledger: &'a Ledger) -> Self {
+        static DISKS: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        static SERVERS: BTreeMap<String, ServerMemory> = BTreeMap::new();
+        static PLACES: BTreeMap<String, Address> = BTreeMap::new();
+        let (monotonic, now) = (Duration::from_secs(100), 1_800_000_000_000);
+        Self {
+            topology,
+            kind,
+            valkey: None,
+            objects: &[],
+            pods: &[],
+            claims: &[],
+            nodes: &[],
+            disks: &DISKS,
+            fresh: true,
+            servers: &SERVERS,
+            places: &PLACES,
+            ledger,
+            recent: Vec::new(),
+            jobs: Vec::new(),
+            now,
+            monotonic,
+            looking_for: monotonic,
+            operator_version: "0.1.0",
+            cluster_domain: "cluster.local",
+            template: &|_| vko_wit::observation::TemplateState::Current,
+        }
+    }
+}
+
 /// The observation.
 pub fn observe(inputs: &Inputs<'_>) -> Observed {
     let pods = pods::pods(inputs);

@@ -9,7 +9,7 @@ use vko_model::address::Address;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::Info;
 use vko_model::slots::SlotSet;
-use vko_wit::observation::{Observed, Peer, Reach, Role, ServerFacts, TemplateState, Upstream};
+use vko_wit::observation::{Observed, Peer, Reach, Role, ServerFacts, Upstream};
 
 use super::{Inputs, observe};
 use crate::ledger::Ledger;
@@ -107,29 +107,7 @@ pub(crate) fn inputs<'a>(
     (servers, places): (&'a BTreeMap<String, ServerMemory>, &'a BTreeMap<String, Address>),
     ledger: &'a Ledger,
 ) -> Inputs<'a> {
-    static NO_DISKS: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    Inputs {
-        topology,
-        kind: Kind::Cluster,
-        valkey: None,
-        objects: &[],
-        pods,
-        claims: &[],
-        nodes,
-        disks: &NO_DISKS,
-        fresh: true,
-        servers,
-        places,
-        ledger,
-        recent: Vec::new(),
-        jobs: Vec::new(),
-        now: 1_800_000_000_000,
-        monotonic: NOW,
-        looking_for: NOW,
-        operator_version: "0.1.0",
-        cluster_domain: "cluster.local",
-        template: &|_| TemplateState::Current,
-    }
+    Inputs { pods, nodes, servers, places, ..Inputs::bare(topology, Kind::Cluster, ledger) }
 }
 
 /// A healthy cluster as observed, to be changed.

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use vko_model::info::Info;
-use vko_wit::observation::{
-    ContainerState, DataOrigin, Failure, IpFamily, NodeState, Observed, Reach, Role, TemplateState, Upstream,
-};
+use vko_wit::observation::{ContainerState, DataOrigin, Failure, IpFamily, NodeState, Observed, Reach, Role, Upstream};
 
 use super::{Inputs, observe};
 use crate::ledger::{Fence, Ledger};
@@ -113,8 +111,6 @@ impl Fixture {
         let listed: Vec<(Kind, Object)> =
             self.objects.iter().map(|(kind, object)| (*kind, Object::new(object.clone()))).collect();
         observe(&Inputs {
-            topology: &topology,
-            kind: Kind::Failover,
             valkey: valkey.as_ref(),
             objects: &listed,
             pods: &objects(&self.pods),
@@ -124,16 +120,8 @@ impl Fixture {
             fresh: self.fresh,
             servers: &self.memory.snapshot(),
             places: &self.memory.places(),
-            ledger: &self.ledger,
-            recent: Vec::new(),
-            jobs: Vec::new(),
-            // 2027-01-15T08:00:00Z
-            now: 1_800_000_000_000,
-            monotonic: Duration::from_secs(100),
             looking_for: Duration::from_secs(50),
-            operator_version: "0.1.0",
-            cluster_domain: "cluster.local",
-            template: &|_| TemplateState::Current,
+            ..Inputs::bare(&topology, Kind::Failover, &self.ledger)
         })
     }
 }
