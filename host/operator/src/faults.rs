@@ -2,35 +2,48 @@
 //! writes to the API server (the Lease's aside, which are time's and not the instance's) and changing commands to servers.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc};
 use vko_core::command::{Command, Reply, SentinelEvent};
+use vko_core::composite::Composite;
 use vko_core::object::{Kind, Object, ObjectId};
-use vko_core::world::{ApiError, Change, Clock, Delete, EventNote, Kube, ServerError, Servers, Target, UnixMs, World};
+use vko_core::world::{ApiError, Change, Delete, EventNote, Kube, ServerError, Servers, Target};
 
 /// Exit code of a process that SIGKILL ends, as a shell reports it.
 const KILLED: i32 = 137;
 
-/// A world that ends.
-pub(crate) struct Mortal<W> {
-    inner: W,
+/// A part of a world that ends.
+pub(crate) struct Mortal<P> {
+    inner: P,
+    effects: Arc<Effects>,
+}
+
+/// The effects of all parts together.
+struct Effects {
     done: AtomicU64,
     die_after: Option<u64>,
 }
 
-impl<W> Mortal<W> {
-    pub(crate) fn new(inner: W, die_after: Option<u64>) -> Self {
-        Self { inner, done: AtomicU64::new(0), die_after }
+/// The same world, whose process ends after so many effects; never if `None`.
+pub(crate) fn mortal<K, S, C>(world: Composite<K, S, C>, die_after: Option<u64>) -> Composite<Mortal<K>, Mortal<S>, C> {
+    let effects = Arc::new(Effects { done: AtomicU64::new(0), die_after });
+    Composite {
+        kube: Mortal { inner: world.kube, effects: effects.clone() },
+        servers: Mortal { inner: world.servers, effects },
+        clock: world.clock,
     }
+}
 
+impl<P> Mortal<P> {
     /// An effect has happened; what it answered reaches nobody if this was the last.
     fn effect(&self, what: &str) {
-        let done = self.done.fetch_add(1, Ordering::SeqCst) + 1;
+        let done = self.effects.done.fetch_add(1, Ordering::SeqCst) + 1;
         tracing::info!(number = done, effect = what, "effect");
-        if self.die_after == Some(done) {
+        if self.effects.die_after == Some(done) {
             std::process::exit(KILLED);
         }
     }
@@ -40,7 +53,7 @@ fn counted(kind: Option<&str>) -> bool {
     kind != Some(Kind::Lease.name())
 }
 
-impl<W: World> Kube for Mortal<W> {
+impl<K: Kube> Kube for Mortal<K> {
     fn cached(&self, id: &ObjectId) -> Option<Object> {
         self.inner.cached(id)
     }
@@ -103,7 +116,7 @@ impl<W: World> Kube for Mortal<W> {
     }
 }
 
-impl<W: World> Servers for Mortal<W> {
+impl<S: Servers> Servers for Mortal<S> {
     async fn call(&self, target: &Target, command: Command, deadline: Duration) -> Result<Reply, ServerError> {
         let (name, effect) = (command.name(), command.is_effect());
         let result = self.inner.call(target, command, deadline).await;
@@ -128,20 +141,5 @@ impl<W: World> Servers for Mortal<W> {
     }
     fn close_all(&self) {
         self.inner.close_all();
-    }
-}
-
-impl<W: World> Clock for Mortal<W> {
-    fn unix_ms(&self) -> UnixMs {
-        self.inner.unix_ms()
-    }
-    fn monotonic(&self) -> Duration {
-        self.inner.monotonic()
-    }
-    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send {
-        self.inner.sleep(time)
-    }
-    fn random(&self, bytes: &mut [u8]) {
-        self.inner.random(bytes);
     }
 }

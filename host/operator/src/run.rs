@@ -55,7 +55,7 @@ pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
     let requests = kube.clone();
     let world = Composite { kube, servers: Administration::new(), clock: SystemClock::default() };
     #[cfg(feature = "faults")]
-    let world = crate::faults::Mortal::new(world, options.die_after);
+    let world = crate::faults::mortal(world, options.die_after);
     serve(options, images, Arc::new(world), requests).await
 }
 
