@@ -30,13 +30,16 @@ impl<W: World> Instance<W> {
         let observed = Arc::new(observed);
         let pin = person.annotation(vko_api::names::PIN).to_owned();
         let seen = observed.clone();
+        let world = self.shared.world.clone();
         let task = tokio::task::spawn_blocking(move || {
+            let begun = world.monotonic();
             let decision = governor.decide(&seen, circumstances, &running, &pin);
-            (governor, decision)
+            (governor, decision, world.monotonic().saturating_sub(begun))
         });
         // A panic in there costs this instance its memory of policies given up, and nobody else anything.
-        let (governor, decision) = task.await.map_err(|error| LookError::PolicyTaskEnded(error.to_string()))?;
+        let (governor, decision, took) = task.await.map_err(|error| LookError::PolicyTaskEnded(error.to_string()))?;
         self.governor = Some(governor);
+        self.deciding = took;
         Ok((observed, decision))
     }
 

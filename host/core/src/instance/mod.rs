@@ -4,7 +4,7 @@
 //! # Guarantees
 //! 1. One look at a time; a look has no blocking wait but the deadlines of its requests.
 //! 2. A panic or an error in one instance's look ends that look and no other instance's.
-//! 3. A quiet instance costs no API request; it is looked at again every ten minutes.
+//! 3. A quiet instance costs no API request; it is looked at again every ten minutes. A busy one rests as long as it works ([`rest`]).
 //! 4. When the Lease is lost the task is dropped, with its probes and tracks, in the middle of whatever it did.
 //!
 //! # Flow of a look
@@ -25,6 +25,7 @@ mod gather;
 mod learn;
 mod leaving;
 mod look;
+mod rest;
 mod setup;
 mod standing;
 #[cfg(test)]
@@ -59,6 +60,7 @@ use crate::settings::Settings;
 use crate::site::Site;
 use crate::world::World;
 
+use self::rest::{rest, worked};
 use self::volumes::Volumes;
 
 /// Between looks at a quiet instance, whatever happens.
@@ -113,6 +115,8 @@ pub struct Instance<W> {
     sets_gone: Option<Duration>,
     /// JSON of the last plan, for the journal.
     last_plan: String,
+    /// What the policy and the guard took of this look, on another thread.
+    deciding: Duration,
     /// Why the Sentinel object beside the topology object isn't as it should be, as people were told; empty if it is.
     unseen: String,
 }
@@ -148,6 +152,7 @@ impl<W: World> Instance<W> {
             rescued: None,
             sets_gone: None,
             last_plan: String::new(),
+            deciding: Duration::ZERO,
             unseen: String::new(),
         }
     }
@@ -158,7 +163,9 @@ impl<W: World> Instance<W> {
         let mut policies = self.shared.registry.subscribe();
         loop {
             // What a panic leaves half-done is what any early end leaves: the next look starts from what is observed.
-            let looked = AssertUnwindSafe(self.look()).catch_unwind().await;
+            let world = self.shared.world.clone();
+            let (looked, work) = worked(AssertUnwindSafe(self.look()).catch_unwind(), || world.monotonic()).await;
+            let (rest, rested_from) = (rest(work + std::mem::take(&mut self.deciding)), world.monotonic());
             let next = match looked {
                 Ok(Ok(next)) => next,
                 Ok(Err(error)) => {
@@ -185,7 +192,11 @@ impl<W: World> Instance<W> {
             tokio::select! {
                 () = self.wake.notified() => {}
                 _ = policies.changed() => {}
-                () = self.shared.world.sleep(time.min(LOOK_ANYWAY)) => {}
+                () = world.sleep(time.min(LOOK_ANYWAY)) => {}
+            }
+            let left = rest.saturating_sub(world.monotonic().saturating_sub(rested_from));
+            if !left.is_zero() {
+                world.sleep(left).await;
             }
         }
     }
