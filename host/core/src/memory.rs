@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use vko_model::address::Address;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
 use vko_model::info::{AttachedReplica, Info, ReplicaState, Role};
@@ -109,7 +108,6 @@ pub struct ServerMemory {
 #[derive(Debug, Default)]
 pub struct Memory {
     all: Mutex<All>,
-    noted: Notify,
     /// Has servers asked out of turn by those who keep this up to date.
     pub again: Again,
 }
@@ -136,6 +134,7 @@ impl Memory {
     /// Forgets servers whose pods are gone.
     pub fn keep_only(&self, pods: &[String]) {
         self.lock().servers.retain(|pod, _| pods.contains(pod));
+        self.again.keep_only(pods);
     }
 
     /// Takes the outcome of a question in that was asked at `asked`. Returns whether anything that a decision could depend on has
@@ -148,29 +147,16 @@ impl Memory {
         let outcome = outcome.map(|answer| all.digest(answer));
         let server = all.servers.entry(pod.to_owned()).or_default();
         server.asked_at = Some(asked);
-        let changed = match outcome {
+        match outcome {
             Ok(heard) => server.note_answer(asked, now, heard),
             Err(error) => server.note_failure(now, error),
-        };
-        drop(all);
-        self.noted.notify_waiters();
-        changed
-    }
-
-    /// Whether somebody who was asked before wasn't since then.
-    pub fn unasked_since(&self, then: Duration) -> bool {
-        self.lock().servers.values().any(|server| server.asked_at.is_some_and(|at| at < then))
-    }
-
-    /// Ends once everybody who was ever asked has been since then.
-    pub async fn asked_since(&self, then: Duration) {
-        loop {
-            let noted = self.noted.notified();
-            if !self.unasked_since(then) {
-                return;
-            }
-            noted.await;
         }
+    }
+
+    /// Everybody who was ever asked, and when last; a failure is an outcome, too.
+    pub fn asked(&self) -> Vec<(String, Duration)> {
+        let all = self.lock();
+        all.servers.iter().filter_map(|(pod, server)| Some((pod.clone(), server.asked_at?))).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, All> {
@@ -364,23 +350,15 @@ mod tests {
         assert_eq!(role(&memory), Some(Role::Replica));
     }
 
-    #[tokio::test]
-    async fn who_was_not_asked_for_long_is_waited_for() {
-        let (memory, second) = (std::sync::Arc::new(Memory::default()), Duration::from_secs);
-        memory.asked_since(second(9)).await;
+    #[test]
+    fn silence_is_an_outcome_too() {
+        let (memory, second) = (Memory::default(), Duration::from_secs);
+        assert_eq!(memory.asked(), []);
         for pod in ["p", "q"] {
             memory.note(pod, second(1), second(1), Ok(Info::parse(PRIMARY).into()));
         }
-        let waiting = tokio::spawn({
-            let memory = memory.clone();
-            async move { memory.asked_since(second(9)).await }
-        });
-        memory.note("p", second(9), second(9), Ok(Info::parse(PRIMARY).into()));
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished() && memory.unasked_since(second(9)));
         memory.note("q", second(9), second(11), Err(ServerError::Silent(second(2))));
-        waiting.await.unwrap();
-        assert!(!memory.unasked_since(second(9)), "silence is an outcome, too");
+        assert_eq!(memory.asked(), [("p".into(), second(1)), ("q".into(), second(9))]);
     }
 
     #[test]

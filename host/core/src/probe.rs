@@ -8,12 +8,12 @@
 //! 4. A word of any Sentinel makes all servers and Sentinels be asked at once, whatever the interval.
 //! 5. Whatever the interval, nothing is decided on the answer to a question of long ago ([`Probes::refresh`]).
 //! 6. Of Sentinels that others share, only what concerns the instance is news.
-//! 7. After each step the servers that it changed are asked wholly, before the next look ([`Again`]).
+//! 7. After each step the servers that it changed are asked wholly, before the next look. This, 4 and 5 are one thing ([`Again`]).
 //!
 //! # Flow
 //! 1. The instance hands in its servers (`follow`); tasks start for new ones and end for those that are gone.
-//! 2. Each task asks, notes the outcome in the memory, wakes the loop if it changed, and waits for the interval or a poke.
-//! 3. Beside a Sentinel's, one more listens to what it publishes, and pokes.
+//! 2. Each task asks, notes the outcome in the memory, wakes the loop if it changed, and waits for the interval or a wish.
+//! 3. Beside a Sentinel's, one more listens to what it publishes, and wishes that all be asked.
 
 mod again;
 mod ask;
@@ -26,8 +26,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use vko_model::info::Info;
 
-pub use self::again::Again;
 use self::again::Turn;
+pub use self::again::{Again, Depth};
 use self::ask::Prober;
 pub(crate) use self::ask::whole_sentinel;
 use crate::command::{Command, Reply, SentinelEvent};
@@ -75,7 +75,6 @@ pub struct Probes<W> {
     memory: Arc<Memory>,
     wake: Arc<Notify>,
     pace: watch::Sender<Duration>,
-    poked: watch::Sender<u64>,
     tasks: BTreeMap<String, Task>,
     cut_sessions: bool,
 }
@@ -95,8 +94,7 @@ impl<W: World> Probes<W> {
     /// No probes yet. `cut_sessions`: a former leader may still hold connections (it ended without a word), so each server's
     /// other sessions of the operator's account are ended before anything else is sent there.
     pub fn new(world: Arc<W>, memory: Arc<Memory>, wake: Arc<Notify>, cut_sessions: bool) -> Self {
-        let (pace, poked) = (watch::channel(ALERT).0, watch::channel(0).0);
-        Self { world, memory, wake, pace, poked, tasks: BTreeMap::new(), cut_sessions }
+        Self { world, memory, wake, pace: watch::channel(ALERT).0, tasks: BTreeMap::new(), cut_sessions }
     }
 
     /// Probes exactly these servers.
@@ -121,22 +119,14 @@ impl<W: World> Probes<W> {
         self.pace.send_if_modified(|pace| std::mem::replace(pace, interval) != interval);
     }
 
-    /// Asks all servers now: after a step has changed something.
-    pub fn poke(&self) {
-        poke(&self.poked);
-    }
-
-    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who
-    /// was never asked is not waited for: a pod that starts has nothing to say.
+    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who was
+    /// never asked is not waited for: a pod that starts has nothing to say.
     pub async fn refresh(&self) {
         let Some(then) = self.world.monotonic().checked_sub(ASKED_AGE_MAX) else { return };
-        if !self.memory.unasked_since(then) {
-            return;
-        }
-        self.poke();
-        tokio::select! {
-            () = self.memory.asked_since(then) => {}
-            () = self.world.sleep(DEADLINE) => {}
+        let asked = self.memory.asked();
+        if asked.iter().any(|(_, at)| *at < then) {
+            let all: Vec<String> = asked.into_iter().map(|(pod, _)| pod).collect();
+            self.memory.again.ask(&*self.world, &all, Depth::Lightly, DEADLINE).await;
         }
     }
 
@@ -146,53 +136,45 @@ impl<W: World> Probes<W> {
             memory: self.memory.clone(),
             wake: self.wake.clone(),
             pace: self.pace.subscribe(),
-            poked: self.poked.subscribe(),
             turn: self.memory.again.register(&subject.target.pod),
             prober,
         };
         let mut handles = vec![tokio::spawn(probe.run())];
         if let Asked::Sentinel(monitor) = &subject.asked {
-            let heard = Listener { world: self.world.clone(), target: subject.target.clone(), monitor: monitor.clone() };
-            handles.push(tokio::spawn(heard.run(self.poked.clone())));
+            let (world, memory, target) = (self.world.clone(), self.memory.clone(), subject.target.clone());
+            handles.push(tokio::spawn(Listener { world, memory, target, monitor: monitor.clone() }.run()));
         }
         Task { subject, handles }
     }
-}
-
-fn poke(poked: &watch::Sender<u64>) {
-    poked.send_modify(|times| *times = times.wrapping_add(1));
 }
 
 struct Probe<W> {
     memory: Arc<Memory>,
     wake: Arc<Notify>,
     pace: watch::Receiver<Duration>,
-    poked: watch::Receiver<u64>,
     turn: Turn,
     prober: Prober<W>,
 }
 
 impl<W: World> Probe<W> {
     async fn run(mut self) {
-        let mut told = true;
         loop {
-            // A poke from here on asks once more: this answer may be from before.
-            self.poked.borrow_and_update();
             let interval = *self.pace.borrow_and_update();
             let asked = self.prober.world.monotonic();
-            let (wish, wished) = self.turn.wish();
-            let outcome = self.prober.ask(told || interval <= ALERT, wished).await;
+            // A wish from here on has it asked once more: this answer may be from before.
+            let wish = self.turn.wish();
+            let alert = wish.depth.is_some() || interval <= ALERT;
+            let outcome = self.prober.ask(alert, wish.depth == Some(Depth::Wholly)).await;
             let world = &self.prober.world;
             if self.memory.note(&self.prober.subject.target.pod, asked, world.monotonic(), outcome) {
                 self.wake.notify_one();
             }
             self.turn.meet(wish);
-            told = tokio::select! {
-                () = self.turn.wished() => true,
-                () = world.sleep(interval) => false,
-                changed = self.poked.changed() => if changed.is_err() { return } else { true },
-                changed = self.pace.changed() => if changed.is_err() { return } else { false },
-            };
+            tokio::select! {
+                () = self.turn.wished() => {}
+                () = world.sleep(interval) => {}
+                changed = self.pace.changed() => if changed.is_err() { return },
+            }
         }
     }
 }
@@ -200,16 +182,17 @@ impl<W: World> Probe<W> {
 /// Listens to one Sentinel. Events wake and prove nothing: what they say is asked of the servers.
 struct Listener<W> {
     world: Arc<W>,
+    memory: Arc<Memory>,
     target: Target,
     monitor: Option<String>,
 }
 
 impl<W: World> Listener<W> {
-    async fn run(self, poked: watch::Sender<u64>) {
+    async fn run(self) {
         loop {
             if let Ok(mut events) = self.world.subscribe(&self.target).await {
                 // What was published before is missed.
-                poke(&poked);
+                self.memory.again.ask_all();
                 while let Some(event) = events.recv().await {
                     if concerns(self.monitor.as_deref(), &event) {
                         tracing::debug!(
@@ -218,7 +201,7 @@ impl<W: World> Listener<W> {
                             message = event.message,
                             "a Sentinel says"
                         );
-                        poke(&poked);
+                        self.memory.again.ask_all();
                     }
                 }
             }

@@ -16,6 +16,7 @@ use vko_wit::observation::{Observed, OutcomeKind};
 use vko_wit::planning::{Operation, Track};
 
 use super::{ExecuteError, names, step};
+use crate::probe::Depth;
 use crate::site::Site;
 use crate::world::World;
 
@@ -94,11 +95,7 @@ async fn run<W: World>(site: Arc<Site<W>>, observed: Arc<Observed>, track: Track
         let result = step::run(&*site, &observed, wanted).await;
         // Else the next look starts from what was before, and asks for the same once more.
         let servers = touched(&site, &wanted.operation);
-        tokio::select! {
-            biased;
-            () = site.memory.again.ask(&servers) => {}
-            () = site.world.sleep(ASKED_WITHIN) => {}
-        }
+        site.memory.again.ask(&*site.world, &servers, Depth::Wholly, ASKED_WITHIN).await;
         site.outcomes.note(site.world.monotonic(), operation, &track.subject, outcome(&result));
         let failed = result.is_err();
         told(StepReport { subject: track.subject.clone(), operation, reason: wanted.reason.clone(), result });

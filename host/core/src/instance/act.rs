@@ -70,7 +70,7 @@ impl<W: World> Instance<W> {
         let told = self.step_listener(person.clone());
         self.tracks.follow(site, observed, tracks.to_vec(), &told);
         if !tracks.is_empty() {
-            self.probes.poke();
+            self.memory.again.ask_all();
         }
         unsettled
     }
