@@ -30,8 +30,8 @@ const RULES: [Rule; 5] = [
     },
     Rule {
         dependency: &["vko-kube", "vko-valkey", "vko-engine"],
-        only: &["vko-operator", "vko-mock", "vko-e2e"],
-        why: "what wires the worlds together is the operator's main, and nothing below it",
+        only: &["vko-run", "vko-operator", "vko-mock", "vko-e2e"],
+        why: "what wires the worlds together is host/run, for the operator's main and the mock host, and nothing below it",
     },
     Rule {
         dependency: &["wit-parser", "wit-component"],

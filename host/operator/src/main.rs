@@ -8,7 +8,6 @@ mod http;
 mod journal;
 mod metrics;
 mod pack;
-mod policies;
 mod run;
 
 use clap::Parser;

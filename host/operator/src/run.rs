@@ -1,46 +1,33 @@
-//! `run`: wires the world, the Lease, the policies and the manager.
+//! `run`: the operator against a cluster, until it is told to stop. [`vko_run`] wires it.
 //!
 //! # Guarantees
-//! 1. The Lease is released only when nothing dangerous is under way.
-//! 2. The process never outlives a part of itself: without its manager it would hold the Lease, look healthy and do nothing.
+//! The process never outlives a part of the operator: it ends with an error, and its pod starts anew.
 //!
 //! # Flow
 //! 1. Settings.
 //! 2. Connect, start the watches.
 //! 3. Compile the built-in policies.
 //! 4. HTTP.
-//! 5. Elector and manager side by side.
-//! 6. If one of the two ends by itself, the process ends with an error, and its pod starts anew.
-//! 7. On SIGTERM the manager drops its instances first; then nothing dangerous is under way, and the Lease is released.
+//! 5. Run, until SIGTERM or SIGINT.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use hyper::StatusCode;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tracing_subscriber::EnvFilter;
 use vko_api::images::Images;
-use vko_core::composite::Composite;
-use vko_core::instance::{Key, Shared};
-use vko_core::lease::{Elector, LeaseOptions};
-use vko_core::manager::{Journals, Manager};
-use vko_core::metrics::Metrics;
+use vko_core::manager::Journals;
 use vko_core::object::Kind;
-use vko_core::registry::Registry;
-use vko_core::settings::Settings;
 use vko_core::world::{Kube, World};
-use vko_engine::Engine;
-use vko_kube::{KubeWorld, Options, SystemClock};
-use vko_valkey::Administration;
+use vko_kube::{KubeWorld, Options};
+use vko_run::{Policies, Setup, Wired};
 
 use crate::args::RunOptions;
 use crate::http::{self, Answer};
-use crate::{metrics, policies};
+use crate::metrics;
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
@@ -53,56 +40,35 @@ pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
     })
     .await?;
     let requests = kube.clone();
-    let world = Composite { kube, servers: Administration::new(), clock: SystemClock::default() };
+    let world = vko_run::world(kube);
     #[cfg(feature = "faults")]
     let world = crate::faults::mortal(world, options.die_after);
     serve(options, images, Arc::new(world), requests).await
 }
 
 async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, requests: KubeWorld) -> anyhow::Result<()> {
-    let lease = LeaseOptions {
-        namespace: options.pod_namespace.clone(),
-        name: options.lease_name.clone(),
-        identity: LeaseOptions::identity(&options.pod_name, &*world),
-    };
-    let settings = Settings {
-        operator_version: env!("CARGO_PKG_VERSION").into(),
-        agent_image: options.operator_image.clone(),
-        cluster_domain: options.cluster_domain.clone(),
-        operator_namespace: options.pod_namespace.clone(),
-        identity: lease.identity.clone(),
+    let policies = tokio::task::spawn_blocking(Policies::built_in).await??;
+    let setup = Setup {
+        pod: options.pod_name,
+        namespace: options.pod_namespace,
+        lease: options.lease_name,
+        image: options.operator_image,
+        cluster_domain: options.cluster_domain,
         probe_interval: Duration::from_millis(options.probe_interval_ms),
+        images,
     };
-    let engine = Arc::new(Engine::new()?);
-    let compiling = engine.clone();
-    let built_in = tokio::task::spawn_blocking(move || policies::built_in(&compiling)).await??;
-    let (elector, state) = Elector::new(world.clone(), lease);
-    let shared = Arc::new(Shared {
-        world: world.clone(),
-        settings: Arc::new(settings),
-        images: Arc::new(images),
-        lease: state,
-        registry: Arc::new(Registry::new(built_in)),
-        metrics: Metrics::default(),
-    });
-    let manager = Manager::new(shared.clone(), engine);
-    tokio::spawn(http::serve(options.metrics_address, metrics::page(&shared.metrics, requests)).await?);
+    let wired = Wired::new(world.clone(), setup, policies);
+    tokio::spawn(http::serve(options.metrics_address, metrics::page(wired.metrics(), requests)).await?);
     tokio::spawn(http::serve(options.health_address, health_page(world)).await?);
-    tokio::spawn(http::serve(options.journal_address, journal_page(manager.journals())).await?);
-    let (stop, stopping) = watch::channel(false);
-    let (at_rest, rested) = tokio::sync::oneshot::channel::<()>();
-    let mut electing = tokio::spawn(elector.run(async move {
-        // A sender that is gone means that the manager ended: nothing is under way either.
-        let _ = rested.await;
-    }));
-    let mut managing = tokio::spawn(manager.run(stopping));
+    tokio::spawn(http::serve(options.journal_address, journal_page(wired.journals())).await?);
+    let mut operator = wired.start();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the operator runs");
-    stopped(stop_signal(), &mut managing, &mut electing).await?;
+    tokio::select! {
+        asked = stop_signal() => asked?,
+        ended = operator.ended() => return Err(ended.into()),
+    }
     tracing::info!("stopping: instances first, then the Lease");
-    stop.send_replace(true);
-    managing.await.context("the manager ended early")?;
-    drop(at_rest);
-    electing.await.context("the elector ended early")?;
+    operator.stop().await?;
     Ok(())
 }
 
@@ -129,24 +95,6 @@ fn images(options: &RunOptions) -> anyhow::Result<Images> {
             .map(str::to_owned)
             .collect(),
     })
-}
-
-/// Waits until the process shall stop.
-///
-/// # Errors
-/// A part of it ended unasked.
-async fn stopped(
-    signal: impl Future<Output = anyhow::Result<()>>,
-    managing: &mut JoinHandle<()>,
-    electing: &mut JoinHandle<()>,
-) -> anyhow::Result<()> {
-    let (part, ended) = tokio::select! {
-        asked = signal => return asked,
-        ended = managing => ("the manager", ended),
-        ended = electing => ("the elector", ended),
-    };
-    ended.with_context(|| format!("{part} panicked"))?;
-    anyhow::bail!("{part} ended unasked; the process ends, to start anew")
 }
 
 async fn stop_signal() -> anyhow::Result<()> {
@@ -183,42 +131,12 @@ fn journal_page(journals: Journals) -> Answer {
         let Some((namespace, name)) = path.strip_prefix("/journal/").and_then(|rest| rest.split_once('/')) else {
             return not_found();
         };
-        let key = Key { namespace: namespace.into(), name: name.into() };
-        let journal = journals.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
-        let Some(journal) = journal else {
+        let Some(lines) = vko_run::journal(&journals, namespace, name) else {
             return (
                 StatusCode::NOT_FOUND,
                 format!("this operator looks after no {namespace}/{name}; ask the one that holds the Lease\n"),
             );
         };
-        (StatusCode::OK, journal.lines().join("\n") + "\n")
+        (StatusCode::OK, lines.join("\n") + "\n")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::{pending, ready};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn the_process_does_not_outlive_a_part_of_itself() {
-        let runs = || tokio::spawn(pending::<()>());
-        let ends = || tokio::spawn(ready(()));
-        let cases = [
-            ("the manager ends", ends(), runs(), "the manager ended unasked"),
-            ("the elector ends", runs(), ends(), "the elector ended unasked"),
-        ];
-        for (name, mut managing, mut electing, expected) in cases {
-            let ended = stopped(pending(), &mut managing, &mut electing).await;
-            let told = ended.err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(told.contains(expected), "{name}: {told}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_signal_is_no_error() {
-        let (mut managing, mut electing) = (tokio::spawn(pending()), tokio::spawn(pending()));
-        assert!(stopped(ready(Ok(())), &mut managing, &mut electing).await.is_ok());
-    }
 }

@@ -4,31 +4,24 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use vko_api::names::{PORT, account, account_secret};
 use vko_apiserver::{Key, Store};
-use vko_engine::{Engine, NativePolicy};
 use vko_mock::bed::NAMESPACE;
-use vko_mock::operator::Policies;
 use vko_mock::{Bed, Images, Operator};
+use vko_run::Policies;
 
 /// Reached only when something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The built-in policies' native builds.
+/// The built-in policies, compiled once for all worlds of this process.
 pub(crate) fn policies() -> Policies {
-    Policies {
-        built_in: vec![
-            Arc::new(NativePolicy::<vko_replica::ReplicaPolicy>::new()),
-            Arc::new(NativePolicy::<vko_failover::FailoverPolicy>::new()),
-            Arc::new(NativePolicy::<vko_cluster::ClusterPolicy>::new()),
-        ],
-        admit: Arc::new(Engine::new().unwrap()),
-    }
+    static POLICIES: OnceLock<Policies> = OnceLock::new();
+    POLICIES.get_or_init(|| Policies::built_in().unwrap()).clone()
 }
 
 pub(crate) struct World {

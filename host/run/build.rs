@@ -21,7 +21,7 @@ fn main() {
 fn embed(policy: &str, out: &Path) {
     let Some(from) = component(policy, out) else {
         println!(
-            "cargo::error=the built-in policy '{policy}' is not built: run 'cargo xtask guests' first (or build with --features native)"
+            "cargo::error=the built-in policy '{policy}' is not built: run 'cargo xtask guests' first (or build with --features vko-run/native)"
         );
         return;
     };
