@@ -3,7 +3,8 @@
 
 use crate::workspace::Package;
 
-/// Crates that only some packages may depend on. The end-to-end tests stand outside: they look at a cluster as its users do.
+/// Crates that only some packages may depend on. Tests' applications and the end-to-end tests stand outside: they look at an
+/// instance as its users do.
 struct Rule {
     /// Dependencies, by name; with `+feature` the rule is about those who ask for that feature.
     dependency: &'static [&'static str],
@@ -20,7 +21,7 @@ const RULES: [Rule; 5] = [
     },
     Rule {
         dependency: &["redis"],
-        only: &["vko-valkey", "vko-e2e"],
+        only: &["vko-valkey", "vko-clients", "vko-e2e"],
         why: "only host/valkey talks to servers; the others act through the world trait",
     },
     Rule {

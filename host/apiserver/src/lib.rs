@@ -19,7 +19,7 @@
 //! # Rooms
 //! [`resource`] says what is served; [`store`] holds the objects and judges writes; [`fields`] and [`apply`] are field ownership;
 //! [`validate`] the schemas; [`controllers`] what Kubernetes does by itself; [`server`] all of it under one lock, and [`http`]
-//! the way in, with [`fault`]s by script.
+//! the way in, with [`fault`]s by script and a record of [`requests`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod apply;
@@ -31,6 +31,7 @@ pub mod fields;
 pub mod http;
 mod json;
 pub mod refusal;
+pub mod requests;
 pub mod resource;
 pub mod selector;
 pub mod server;

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::controllers;
 use crate::fault::Faults;
+use crate::requests::Requests;
 use crate::store::Store;
 
 /// An API server. Shared; the way in over a network is [`crate::http::serve`].
@@ -16,11 +17,18 @@ pub struct ApiServer {
     versions: watch::Sender<u64>,
     /// What goes wrong between clients and this server.
     pub faults: Faults,
+    /// What clients asked it to change.
+    pub requests: Requests,
 }
 
 impl Default for ApiServer {
     fn default() -> Self {
-        Self { store: Mutex::default(), versions: watch::Sender::new(0), faults: Faults::default() }
+        Self {
+            store: Mutex::default(),
+            versions: watch::Sender::new(0),
+            faults: Faults::default(),
+            requests: Requests::default(),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod composite;
 pub mod detached;
 pub mod diff;
 pub mod execute;
+pub mod faulty;
 pub mod former;
 pub mod governor;
 pub mod guard;

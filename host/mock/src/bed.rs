@@ -19,7 +19,7 @@ pub const OPERATORS: &str = "valkey-system";
 /// Where instances are.
 pub const NAMESPACE: &str = "default";
 /// Zones of the three nodes.
-const ZONES: [&str; 3] = ["a", "b", "c"];
+pub const ZONES: [&str; 3] = ["a", "b", "c"];
 /// Who the people in this world are.
 const PEOPLE: Manner<'static> = Manner::by("people");
 
@@ -128,6 +128,14 @@ impl Bed {
         Ok(self.api.write(|store| store.delete(key, &DeleteOptions::default()).map(drop))?)
     }
 
+    /// Adds a node, in the zone that its name says.
+    ///
+    /// # Errors
+    /// It is there.
+    pub fn add_node(&self, name: &str) -> Result<(), BedError> {
+        Ok(self.api.write(|store| add_node(store, name))?)
+    }
+
     /// An object.
     pub fn get(&self, key: &Key) -> Option<Arc<Value>> {
         self.api.read(|store| store.get(key).cloned())
@@ -213,16 +221,8 @@ fn furnish(store: &mut Store) -> Result<(), Refusal> {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         store.create("namespaces", object, PEOPLE)?;
     }
-    for (index, zone) in ZONES.into_iter().enumerate() {
-        let name = format!("node{}", index + 1);
-        let labels = json!({"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name});
-        store.create(
-            "nodes",
-            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}),
-            PEOPLE,
-        )?;
-        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}});
-        store.merge(&Key::new("nodes", "", name), &ready, Manner::status_by("kubelet"))?;
+    for index in 0..ZONES.len() {
+        add_node(store, &node(index))?;
     }
     let definitions = Resource::definitions();
     for crd in vko_api::crd::crds() {
@@ -230,6 +230,20 @@ fn furnish(store: &mut Store) -> Result<(), Refusal> {
         store.create(definitions, crd, PEOPLE)?;
     }
     Ok(())
+}
+
+/// Name of the node in that zone.
+pub fn node(zone: usize) -> String {
+    format!("node{}", zone + 1)
+}
+
+fn add_node(store: &mut Store, name: &str) -> Result<(), Refusal> {
+    let zone = (0..ZONES.len()).find(|zone| node(*zone) == name).map_or("", |zone| ZONES[zone]);
+    let labels = json!({"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name});
+    let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
+    store.create("nodes", object, PEOPLE)?;
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}});
+    store.merge(&Key::new("nodes", "", name), &ready, Manner::status_by("kubelet")).map(drop)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 //!
 //! # Rooms
 //! [`bed`] is a world to be in; [`operator`] the operator in it; [`kubelet`] makes processes of pods; [`process`] owns one.
+//! [`scenario`] runs what folders say, under the eyes of the [`oracle`]s.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod address;
@@ -29,7 +30,9 @@ pub mod bed;
 pub mod images;
 pub mod kubelet;
 pub mod operator;
+pub mod oracle;
 pub mod process;
+pub mod scenario;
 
 pub use bed::Bed;
 pub use images::Images;

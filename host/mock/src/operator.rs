@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vko_api::images::Images;
 use vko_apiserver::http::{Entrance, serve};
+use vko_core::faulty::{Faults, faulty};
 use vko_kube::{KubeWorld, Options};
 use vko_run::{Ended, Policies, Setup, Wired};
 
@@ -22,6 +23,14 @@ impl Operator {
     /// # Errors
     /// It can't reach the API server.
     pub async fn start(bed: &Bed, name: &str, policies: Policies) -> Result<Self, BedError> {
+        Self::start_with(bed, name, policies, Arc::new(Faults::new(None, || {}))).await
+    }
+
+    /// Starts one that fails by itself.
+    ///
+    /// # Errors
+    /// It can't reach the API server.
+    pub async fn start_with(bed: &Bed, name: &str, policies: Policies, faults: Arc<Faults>) -> Result<Self, BedError> {
         let machine = |error: &dyn std::fmt::Display| BedError::Machine(format!("the operator can't be started: {error}"));
         let entrance = serve(bed.api.clone(), name).await.map_err(|error| machine(&error))?;
         let options = Options { namespace: None, operator_namespace: OPERATORS.into(), pod: name.into() };
@@ -35,7 +44,7 @@ impl Operator {
             probe_interval: vko_core::probe::QUIET,
             images: Images { lines: bed.images().lines().clone(), ..Images::default() },
         };
-        let inner = Wired::new(Arc::new(vko_run::world(kube)), setup, policies).start();
+        let inner = Wired::new(Arc::new(faulty(vko_run::world(kube), faults)), setup, policies).start();
         Ok(Self { inner, _entrance: entrance })
     }
 

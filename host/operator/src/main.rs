@@ -2,8 +2,6 @@
 #![allow(clippy::print_stdout, reason = "a command line answers on standard output")]
 
 mod args;
-#[cfg(feature = "faults")]
-mod faults;
 mod http;
 mod journal;
 mod metrics;

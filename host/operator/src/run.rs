@@ -42,8 +42,14 @@ pub(crate) async fn run(options: RunOptions) -> anyhow::Result<()> {
     let requests = kube.clone();
     let world = vko_run::world(kube);
     #[cfg(feature = "faults")]
-    let world = crate::faults::mortal(world, options.die_after);
+    let world = vko_core::faulty::faulty(world, Arc::new(vko_core::faulty::Faults::new(options.die_after, killed)));
     serve(options, images, Arc::new(world), requests).await
+}
+
+/// Ends the process as SIGKILL does, with the code that a shell reports for it.
+#[cfg(feature = "faults")]
+fn killed() {
+    std::process::exit(137);
 }
 
 async fn serve<W: World>(options: RunOptions, images: Images, world: Arc<W>, requests: KubeWorld) -> anyhow::Result<()> {

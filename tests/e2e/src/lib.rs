@@ -19,28 +19,17 @@
 
 pub mod bed;
 pub mod command;
-pub mod entrance;
 pub mod inside;
 pub mod instance;
 pub mod kubectl;
-pub mod losses;
 pub mod observe;
 pub mod operator;
 pub mod search;
-pub mod server;
 pub mod settings;
 pub mod space;
 pub mod strike;
-pub mod wait;
-pub mod writer;
 
-/// What a test returns: `?` on everything, and the whole chain of causes is printed.
-pub type Result<T = ()> = anyhow::Result<T>;
-
-/// Prints a measured value in a form that can be collected.
-pub fn figure(name: &str, value: impl std::fmt::Display) {
-    println!("figure: {name} = {value}");
-}
+pub use vko_clients::{Result, entrance, figure, losses, server, wait, writer};
 
 /// Prints why a test did not run. Not a pass in disguise: the line is collected like a figure.
 pub fn skipped(why: &str) -> Result {

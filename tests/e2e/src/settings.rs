@@ -72,11 +72,6 @@ pub fn bed_folder() -> Option<PathBuf> {
     (kubeconfig().ok()? == folder.join("run/kubeconfig")).then_some(folder)
 }
 
-/// The repository.
-pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// This package's manifests.
 pub fn manifests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests")

@@ -43,7 +43,7 @@ pub fn on(instance: &Instance, pods: usize, fault: &str, strike: impl FnOnce(&In
     writer.wait_acks(SOME)?;
     let record = writer.stop()?;
     instance.wait_settled(pods)?;
-    record.verify(&instance.entrance()?, &format!("{} {fault}", instance.arch.name()), bound(instance.arch, fault)?)
+    record.verify(&instance.entrance()?, &format!("{} {fault}", instance.arch.name()), bound(instance.arch.name(), fault)?)
 }
 
 /// A strike of any architecture: the primary's server dies, and comes back in its pod.

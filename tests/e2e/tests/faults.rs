@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use vko_e2e::instance::{Arch, Wanted};
+use vko_e2e::instance::Wanted;
 use vko_e2e::losses::{Bound, bound};
 use vko_e2e::settings::Tier;
 use vko_e2e::strike::{SOME, delete_pods, delete_primary, empty_primary, kill_all, kill_primary, kill_server, under_writes};
@@ -99,7 +99,7 @@ fn partition(fault: &str, operator_beside: bool) -> Result {
 }
 
 fn the_old_primary_stopped_in_time(fault: &str, told: vko_e2e::inside::Told, cut_unix_ms: u64) -> Result {
-    let Bound::Seconds(seconds) = bound(Arch::Replica, fault)? else { panic!("a partition must have a bound") };
+    let Bound::Seconds(seconds) = bound("replica", fault)? else { panic!("a partition must have a bound") };
     let after_ms = told.last_unix_ms.saturating_sub(cut_unix_ms);
     vko_e2e::figure(&format!("{fault}: old primary's last acknowledgement after the cut, ms"), after_ms);
     assert!(told.acks > 0 && told.errors > 0, "the client inside showed nothing: {told:?}");

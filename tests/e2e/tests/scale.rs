@@ -24,7 +24,7 @@ fn one_to_three_to_five_to_two_members() -> Result {
                 scale(&instance, members)?;
                 writer.wait_acks(SOME)?;
             }
-            writer.stop()?.verify(&instance.entrance()?, "scale", bound(instance.arch, "scale")?)
+            writer.stop()?.verify(&instance.entrance()?, "scale", bound(instance.arch.name(), "scale")?)
         })?;
     }
     Ok(())

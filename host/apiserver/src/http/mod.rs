@@ -30,6 +30,7 @@ use self::path::{Query, Target};
 use crate::fault::{Act, Asked};
 use crate::json::text;
 use crate::refusal::Refusal;
+use crate::requests;
 use crate::resource::Key;
 use crate::selector::Selector;
 use crate::server::ApiServer;
@@ -154,10 +155,13 @@ impl Asking {
             Some(Act::Lose) => std::future::pending().await,
             _ => {}
         }
-        let response = match self.act(verb, &target) {
-            Ok((code, document)) => json_response(code, &document),
-            Err(refusal) => refused(&refusal),
+        let (code, response) = match self.act(verb, &target) {
+            Ok((code, document)) => (code, json_response(code, &document)),
+            Err(refusal) => (refusal.code, refused(&refusal)),
         };
+        if !["get", "list"].contains(&verb) {
+            self.api.requests.note(requests::Request { client: self.client.to_string(), verb, key: target.key(), code });
+        }
         match struck {
             Some(Act::LoseAnswer) => std::future::pending().await,
             Some(Act::Break) => Err(Broken),

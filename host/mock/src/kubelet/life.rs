@@ -24,8 +24,7 @@ use vko_apiserver::store::{DeleteOptions, Manner};
 use super::command::{self, Mounts, Place};
 use super::probe::{Probe, Question};
 use super::status::{self, Known, State};
-use super::{Kubelet, MANAGER, Running, list, text, volumes};
-use crate::address;
+use super::{Kubelet, MANAGER, NodeFault, Running, list, text, volumes};
 use crate::process::{Process, Program, exit_code};
 
 /// Before the first restart, doubled by each further one up to [`PAUSE_MAX`]. Real kubelets wait ten seconds to five minutes: the
@@ -41,9 +40,12 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 /// Lives; returns the pod's UID.
 pub(super) async fn live(kubelet: Arc<Kubelet>, key: Key, uid: String) -> String {
-    let ip = address::next();
+    let ip = kubelet.next_address();
+    let node = kubelet.api.read(|store| store.get(&key).map(|pod| text(pod, "/spec/nodeName").to_owned())).unwrap_or_default();
     let folder = kubelet.root.join("pods").join(format!("{}.{uid}", key.name));
-    kubelet.note(&uid, |all, uid| drop(all.insert(uid.into(), Running { ip, process: None, folder: folder.clone() })));
+    kubelet.note(&uid, |all, uid| {
+        drop(all.insert(uid.into(), Running { node: node.clone(), ip, process: None, folder: folder.clone() }))
+    });
     let known = Known {
         ip: None,
         initialized: false,
@@ -54,7 +56,7 @@ pub(super) async fn live(kubelet: Arc<Kubelet>, key: Key, uid: String) -> String
         ready: false,
     };
     let versions = kubelet.api.versions();
-    let mut life = Life { kubelet, key, uid, ip, folder, versions, known, volumes: BTreeMap::new() };
+    let mut life = Life { kubelet, key, uid, node, ip, folder, versions, known, untold: false, volumes: BTreeMap::new() };
     life.run().await;
     life.release();
     let Life { kubelet, uid, folder, .. } = life;
@@ -78,10 +80,13 @@ struct Life {
     kubelet: Arc<Kubelet>,
     key: Key,
     uid: String,
+    node: String,
     ip: Ipv4Addr,
     folder: PathBuf,
     versions: watch::Receiver<u64>,
     known: Known,
+    /// Something was to be told while the node was cut off.
+    untold: bool,
     volumes: BTreeMap<String, PathBuf>,
 }
 
@@ -101,7 +106,7 @@ impl Life {
             pause = if began.elapsed() > SETTLED { PAUSE } else { pause };
             (self.known.main, self.known.ready) = (State::Waiting("CrashLoopBackOff"), false);
             self.tell();
-            if self.going_within(pause).await.is_some() {
+            if self.going_within(pause).await.is_some() || self.power().await.is_some() {
                 return;
             }
             pause = (pause * 2).min(PAUSE_MAX);
@@ -179,6 +184,9 @@ impl Life {
                         return None;
                     }
                     None => {
+                        if self.untold {
+                            self.tell();
+                        }
                         let found = self.pod().map(|pod| pod["metadata"]["annotations"].clone()).unwrap_or_default();
                         if std::mem::replace(&mut annotations, found.clone()) != found {
                             refresh = Instant::now();
@@ -275,7 +283,20 @@ impl Life {
         }
     }
 
+    /// Waits until the node has power; whether the pod is to go then.
+    async fn power(&mut self) -> Option<Going> {
+        while self.kubelet.fault(&self.node) == Some(NodeFault::PowerLost) {
+            if self.versions.changed().await.is_err() {
+                return Some(Going::Gone);
+            }
+        }
+        self.going()
+    }
+
     fn going(&self) -> Option<Going> {
+        if self.kubelet.fault(&self.node).is_some() {
+            return None;
+        }
         let Some(pod) = self.pod() else { return Some(Going::Gone) };
         pod.pointer("/metadata/deletionTimestamp")?;
         let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
@@ -331,7 +352,11 @@ impl Life {
         self.kubelet.api.now()
     }
 
-    fn tell(&self) {
+    fn tell(&mut self) {
+        self.untold = self.kubelet.fault(&self.node).is_some();
+        if self.untold {
+            return;
+        }
         let now = self.now();
         self.kubelet.api.write(|store| {
             let ours = store.get(&self.key).is_some_and(|pod| text(pod, "/metadata/uid") == self.uid);

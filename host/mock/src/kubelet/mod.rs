@@ -3,6 +3,7 @@
 //! # Guarantees
 //! 1. A pod that is on a node has one life here; a successor of the same name has another, with another address.
 //! 2. A pod's object is released only after its processes have ended.
+//! 3. Of a node that is cut off or without power nothing is told, and nothing that was asked of it is done, until it is back.
 //!
 //! # Flow
 //! At each new version: pods that have no life yet get one ([`life`]). A life ends by itself, with its pod's object.
@@ -13,7 +14,7 @@ mod probe;
 mod status;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,12 +41,23 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 /// What a running pod is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
+    /// Its node.
+    pub node: String,
     /// Its address.
     pub ip: Ipv4Addr,
     /// Process id of its server; `None` while there is none.
     pub process: Option<u32>,
     /// Its folder: volumes and logs.
     pub folder: PathBuf,
+}
+
+/// What is wrong with a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeFault {
+    /// It hears nothing of the API server and tells it nothing. What runs on it runs on.
+    CutOff,
+    /// It has no power: nothing runs on it.
+    PowerLost,
 }
 
 /// The kubelet.
@@ -56,12 +68,15 @@ pub struct Kubelet {
     /// Folders of pods and claims.
     root: PathBuf,
     running: Mutex<BTreeMap<String, Running>>,
+    nodes: Mutex<BTreeMap<String, NodeFault>>,
+    /// Addresses that the next pods get.
+    addresses: Mutex<VecDeque<Ipv4Addr>>,
 }
 
 impl Kubelet {
     /// With its folders below `root`.
     pub fn new(api: Arc<ApiServer>, images: Images, root: PathBuf) -> Arc<Self> {
-        Arc::new(Self { api, images, root, running: Mutex::default() })
+        Arc::new(Self { api, images, root, running: Mutex::default(), nodes: Mutex::default(), addresses: Mutex::default() })
     }
 
     /// Runs until it is dropped, and all pods' processes with it.
@@ -86,9 +101,38 @@ impl Kubelet {
         }
     }
 
+    /// Sets what is wrong with a node, or that nothing is any more. Whoever asks for it also says it by the Node's object.
+    pub fn strike(&self, node: &str, fault: Option<NodeFault>) {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        match fault {
+            Some(fault) => drop(nodes.insert(node.into(), fault)),
+            None => drop(nodes.remove(node)),
+        }
+    }
+
+    /// What is wrong with a node.
+    pub fn fault(&self, node: &str) -> Option<NodeFault> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    }
+
+    /// The next pod gets that address, which another one had: networks give them out again.
+    pub fn give_again(&self, address: Ipv4Addr) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).push_back(address);
+    }
+
+    fn next_address(&self) -> Ipv4Addr {
+        let again = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        again.unwrap_or_else(crate::address::next)
+    }
+
     /// What a pod is on this machine, by its UID.
     pub fn running(&self, uid: &str) -> Option<Running> {
         self.lock().get(uid).cloned()
+    }
+
+    /// What runs on a node, also if its pod is gone for the API server.
+    pub fn running_on(&self, node: &str) -> Vec<Running> {
+        self.lock().values().filter(|running| running.node == node).cloned().collect()
     }
 
     fn note(&self, uid: &str, change: impl FnOnce(&mut BTreeMap<String, Running>, &str)) {
@@ -98,7 +142,8 @@ impl Kubelet {
     fn scheduled(&self) -> Vec<(Key, String)> {
         self.api.read(|store| {
             let placed = |pod: &Value| {
-                !text(pod, "/spec/nodeName").is_empty() && !["Failed", "Succeeded"].contains(&text(pod, "/status/phase"))
+                let node = text(pod, "/spec/nodeName");
+                !node.is_empty() && self.fault(node).is_none() && !["Failed", "Succeeded"].contains(&text(pod, "/status/phase"))
             };
             let pods = store.list("pods", None).filter(|(_, pod)| placed(pod));
             pods.map(|(key, pod)| (key.clone(), text(pod, "/metadata/uid").to_owned())).collect()

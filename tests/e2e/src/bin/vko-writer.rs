@@ -10,12 +10,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use vko_e2e::Result;
 use vko_e2e::server::Login;
-use vko_e2e::writer::Writer;
+use vko_e2e::writer::{Pace, Writer};
 
 fn main() -> Result {
     let address = std::env::args().nth(1).context("usage: vko-writer ADDRESS:PORT")?.parse().context("no ADDRESS:PORT")?;
     let password = std::env::var("VKO_PASSWORD").context("VKO_PASSWORD is not set")?;
-    let writer = Writer::start_named(Login { address, user: String::new(), password }, "inside");
+    let writer = Writer::start_named(Login { address, user: String::new(), password }, "inside", Pace::default());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     let record = writer.stop()?;
     let last = record.acks.last().map_or(0, |ack| unix_ms(ack.at));

@@ -1,7 +1,9 @@
 //! The ways in which applications reach an instance: at a Service, through Sentinels, as a client that knows clusters. The latter
 //! by a client library that people use, so that what it makes of our answers is tested too.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use redis::cluster::{ClusterClientBuilder, ClusterConnection};
 use redis::{
@@ -32,6 +34,25 @@ pub enum Entrance {
         /// Of the default user.
         password: String,
     },
+    /// Whatever is there now: looked up before each connection, as a name is in DNS.
+    Looked(Directory),
+}
+
+/// Says where an application enters now; nothing while nobody is there.
+#[derive(Clone)]
+pub struct Directory(Arc<dyn Fn() -> Option<Entrance> + Send + Sync>);
+
+impl Directory {
+    /// One that asks `look`.
+    pub fn new(look: impl Fn() -> Option<Entrance> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Directory")
+    }
 }
 
 impl From<Login> for Entrance {
@@ -58,6 +79,10 @@ impl Entrance {
             Self::Plain(login) => login.connect().map(Session::One),
             Self::Sentinels { sentinels, monitor, password } => by_sentinels(sentinels, monitor, password).map(Session::One),
             Self::Cluster { seeds, password } => by_cluster(seeds, password).map(|many| Session::Many(Box::new(many))),
+            Self::Looked(directory) => match (directory.0)() {
+                Some(entrance) => entrance.connect(),
+                None => Err((ErrorKind::Io, "nobody is there").into()),
+            },
         }
     }
 }

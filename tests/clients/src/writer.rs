@@ -39,6 +39,21 @@ const READ_EVERY: u64 = 20;
 /// Keys in one request of the final reading.
 const BATCH: usize = 1000;
 
+/// How hard a client writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Connections side by side.
+    pub connections: u64,
+    /// Between two writes of a connection.
+    pub pause: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { connections: CONNECTIONS, pause: PAUSE }
+    }
+}
+
 /// An acknowledged number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
@@ -50,7 +65,7 @@ pub struct Ack {
 
 #[derive(Debug, Default)]
 struct Notes {
-    name: &'static str,
+    name: String,
     acks: Vec<Ack>,
     reads: u64,
     missed: Vec<Ack>,
@@ -71,7 +86,7 @@ pub struct Writer {
 #[derive(Debug)]
 pub struct Record {
     /// First part of the keys' names.
-    pub name: &'static str,
+    pub name: String,
     /// Acknowledged writes in the order of their acknowledgements.
     pub acks: Vec<Ack>,
     /// How many numbers were read back during the run, and those of them that were not there.
@@ -87,17 +102,18 @@ pub struct Record {
 impl Writer {
     /// Starts to write, to keys of the name `w`.
     pub fn start(entrance: impl Into<Entrance>) -> Self {
-        Self::start_named(entrance, "w")
+        Self::start_named(entrance, "w", Pace::default())
     }
 
     /// The same with another name: two clients of one instance must not write to the same keys.
-    pub fn start_named(entrance: impl Into<Entrance>, name: &'static str) -> Self {
-        let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Notes { name, ..Notes::default() })));
+    pub fn start_named(entrance: impl Into<Entrance>, name: &str, pace: Pace) -> Self {
+        let notes = Notes { name: name.to_owned(), ..Notes::default() };
+        let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(notes)));
         let entrance = entrance.into();
-        let threads = (0..CONNECTIONS)
-            .map(|first| {
-                let (entrance, stop, notes) = (entrance.clone(), stop.clone(), notes.clone());
-                std::thread::spawn(move || Connections { entrance, stop, notes, name, number: first, last: None }.run())
+        let threads = (0..pace.connections)
+            .map(|number| {
+                let (entrance, stop, notes, name) = (entrance.clone(), stop.clone(), notes.clone(), name.to_owned());
+                std::thread::spawn(move || Connections { entrance, stop, notes, name, pace, number, last: None }.run())
             })
             .collect();
         Self { stop, notes, threads, started: Instant::now() }
@@ -154,7 +170,8 @@ struct Connections {
     entrance: Entrance,
     stop: Arc<AtomicBool>,
     notes: Arc<Mutex<Notes>>,
-    name: &'static str,
+    name: String,
+    pace: Pace,
     number: u64,
     last: Option<Ack>,
 }
@@ -180,22 +197,22 @@ impl Connections {
         while !self.stopped() {
             let number = self.number;
             // Also when it fails: a number that may have been written is not written again.
-            self.number += CONNECTIONS;
-            session.query::<()>(redis::cmd("SET").arg(key(self.name, number)).arg(number))?;
+            self.number += self.pace.connections;
+            session.query::<()>(redis::cmd("SET").arg(key(&self.name, number)).arg(number))?;
             let ack = Ack { number, at: Instant::now() };
             self.last = Some(ack);
             self.notes().acks.push(ack);
-            if (number / CONNECTIONS).is_multiple_of(READ_EVERY) {
+            if (number / self.pace.connections).is_multiple_of(READ_EVERY) {
                 self.read_back(session)?;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(self.pace.pause);
         }
         Ok(())
     }
 
     fn read_back(&self, session: &mut Session) -> RedisResult<()> {
         let Some(ack) = self.last else { return Ok(()) };
-        let found: Option<u64> = session.query(redis::cmd("GET").arg(key(self.name, ack.number)))?;
+        let found: Option<u64> = session.query(redis::cmd("GET").arg(key(&self.name, ack.number)))?;
         let mut notes = self.notes();
         notes.reads += 1;
         if found != Some(ack.number) {
@@ -250,7 +267,7 @@ impl Record {
         let mut session = entrance.connect()?;
         let mut lost = Vec::new();
         for batch in self.acks.chunks(BATCH) {
-            let keys: Vec<String> = batch.iter().map(|ack| key(self.name, ack.number)).collect();
+            let keys: Vec<String> = batch.iter().map(|ack| key(&self.name, ack.number)).collect();
             let found: Vec<Option<u64>> = session.query(redis::cmd("MGET").arg(&keys))?;
             lost.extend(batch.iter().zip(found).filter(|(ack, found)| *found != Some(ack.number)).map(|(ack, _)| *ack));
         }
@@ -282,7 +299,10 @@ impl Record {
 }
 
 /// Whether what was lost stays within the bound: all of it was acknowledged within that many seconds.
-fn within(lost: &[Ack], bound: Bound) -> Result {
+///
+/// # Errors
+/// It doesn't; says how much it was.
+pub fn within(lost: &[Ack], bound: Bound) -> Result {
     let Bound::Seconds(seconds) = bound else { return Ok(()) };
     let (Some(first), Some(last)) = (lost.iter().map(|ack| ack.at).min(), lost.iter().map(|ack| ack.at).max()) else {
         return Ok(());
@@ -328,7 +348,7 @@ mod tests {
     fn an_outage_is_no_slowness() {
         let started = Instant::now();
         let record = Record {
-            name: "w",
+            name: "w".into(),
             acks: acks(started, &[100, 200, 300, 10_300, 10_400]),
             reads: (1, Vec::new()),
             errors: 0,

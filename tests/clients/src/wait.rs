@@ -1,5 +1,4 @@
-//! Waiting for what has no watch: what a server says, what a process has done. For objects of the API see
-//! [`crate::kubectl::watch_until`].
+//! Waiting for what has no watch: what a server says, what a process has done.
 
 use std::time::{Duration, Instant};
 

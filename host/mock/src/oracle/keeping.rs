@@ -1,0 +1,85 @@
+//! What must stay: claims and Secrets, and the lives of pods that nothing happened to.
+
+use std::collections::BTreeMap;
+
+use super::Violation;
+
+/// An object that was deleted, or marked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deletion {
+    /// As `RESOURCE/NAME`.
+    pub object: String,
+    /// Its instance; empty: it is nobody's.
+    pub instance: String,
+    /// Whether the instance itself was being deleted, or gone.
+    pub with_instance: bool,
+}
+
+/// Claims and Secrets that went, though their instance stays and nobody allowed it.
+pub fn kept(deletions: &[Deletion], may_go: &[String]) -> Vec<Violation> {
+    let precious = |deletion: &&Deletion| {
+        ["persistentvolumeclaims/", "secrets/"].iter().any(|kind| deletion.object.starts_with(kind))
+            && !deletion.with_instance
+            && !may_go.contains(&deletion.object)
+    };
+    let mut found: Vec<Violation> = deletions
+        .iter()
+        .filter(precious)
+        .map(|deletion| Violation::new("deleted", format!("{} of {:?} was deleted", deletion.object, deletion.instance)))
+        .collect();
+    found.dedup();
+    found
+}
+
+/// A pod's life: UID and number of starts.
+pub type Lives = BTreeMap<String, (String, u64)>;
+
+/// Lives that ended.
+pub fn lives(before: &Lives, after: &Lives) -> Vec<Violation> {
+    let ended = |(name, life): (&String, &(String, u64))| {
+        let now = after.get(name);
+        let seen = || format!("{name} was to live on: it was {life:?} (UID, starts), and is {now:?}");
+        (now != Some(life)).then(|| Violation::new("lives", seen()))
+    };
+    before.iter().filter_map(ended).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_by_table() {
+        let deletion = |object: &str, with_instance| Deletion { object: object.into(), instance: "demo".into(), with_instance };
+        let claim = "persistentvolumeclaims/valkey-data-rfr-demo-2";
+        for (case, deletion, may_go, expected) in [
+            ("a claim", deletion(claim, false), vec![], 1),
+            ("a claim that may", deletion(claim, false), vec![claim.to_owned()], 0),
+            ("with its instance", deletion(claim, true), vec![], 0),
+            ("a Secret", deletion("secrets/failover-acl-demo-default-secret", false), vec![], 1),
+            ("a pod", deletion("pods/rfr-demo-0", false), vec![], 0),
+        ] {
+            assert_eq!(kept(&[deletion], &may_go).len(), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn lives_by_table() {
+        let lives_of = |text: &str| -> Lives {
+            let life = |word: &str| {
+                let mut parts = word.split('/');
+                Some((parts.next()?.to_owned(), (parts.next()?.to_owned(), parts.next()?.parse().ok()?)))
+            };
+            text.split_whitespace().filter_map(life).collect()
+        };
+        for (case, after, expected) in [
+            ("the same", "a/1/0 b/2/0", 0),
+            ("others may come", "a/1/0 b/2/0 c/3/0", 0),
+            ("another pod of the name", "a/1/0 b/9/0", 1),
+            ("started again", "a/1/1 b/2/0", 1),
+            ("gone", "a/1/0", 1),
+        ] {
+            assert_eq!(lives(&lives_of("a/1/0 b/2/0"), &lives_of(after)).len(), expected, "{case}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Carries steps out.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use serde_json::json;
+use vko_apiserver::store::{DeleteOptions, Manner};
+use vko_apiserver::{Key, Refusal, Store};
+
+use super::client::Client;
+use super::run::{PATIENCE, Running, Stage, StageError};
+use super::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, SignalName, Step, Targets, Wait, Writes};
+use super::target::{self, Pod, Target};
+use super::wait;
+use crate::bed::{NAMESPACE, ZONES, node};
+use crate::kubelet::NodeFault;
+
+/// A person's word that nothing runs on the node.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Who writes nodes' conditions.
+const NODES: Manner<'static> = Manner::status_by("kubelet");
+/// Who changes nodes otherwise.
+const PEOPLE: Manner<'static> = Manner::by("people");
+
+impl Stage<'_> {
+    pub(super) async fn act(&mut self, step: &Step) -> Result<(), StageError> {
+        match step {
+            Step::Apply(file) => {
+                for object in self.scenario.manifests.get(file).into_iter().flatten() {
+                    self.bed.apply(object.clone())?;
+                }
+            }
+            Step::Patch { object, with } => drop(self.bed.patch(&key(object), with)?),
+            Step::Delete { object, propagation } => {
+                let options = DeleteOptions { propagation_policy: propagation.clone(), ..DeleteOptions::default() };
+                self.bed.api.write(|store| store.delete(&key(object), &options))?;
+            }
+            Step::DeletePods { pods, grace } => {
+                for pod in self.pods(pods)? {
+                    let options = DeleteOptions { grace_period_seconds: *grace, ..DeleteOptions::of(&pod.uid) };
+                    self.bed.api.write(|store| store.delete(&pod_key(&pod), &options))?;
+                }
+            }
+            Step::Evict(pods) => self.evict(pods).await?,
+            Step::Remember(names) => {
+                for (name, targets) in names {
+                    let pods = self.pods(targets)?;
+                    self.remembered.insert(name.clone(), pods);
+                }
+            }
+            Step::Wait(wait) => self.wait(wait).await?,
+            Step::Hold(seconds) => tokio::time::sleep(Duration::from_secs(*seconds)).await,
+            Step::Writes(writes) => self.writes(writes).await?,
+            Step::Signal { pods, signal } => {
+                for pod in self.pods(pods)? {
+                    self.bed.signal(&pod.name, of(*signal))?;
+                }
+            }
+            Step::Node { of, becomes } => {
+                let mut nodes: Vec<String> = self.pods(of)?.into_iter().map(|pod| pod.node).collect();
+                nodes.sort();
+                nodes.dedup();
+                nodes.iter().try_for_each(|node| self.node(node, *becomes))?;
+            }
+            Step::ApiFault(fault) => self.bed.api.faults.add(fault.clone()),
+            Step::ApiCompact => self.bed.api.write(Store::compact),
+            Step::Operator { name, becomes } => self.operator(name, becomes).await?,
+            Step::ReuseAddresses(pods) => {
+                for pod in self.pods(pods)? {
+                    pod.ip.parse().into_iter().for_each(|ip| self.bed.kubelet.give_again(ip));
+                }
+            }
+            Step::Heal => self.heal().await?,
+        }
+        Ok(())
+    }
+
+    /// Whom a step means, now.
+    pub(super) fn pods(&self, targets: &Targets) -> Result<Vec<Pod>, StageError> {
+        let mut all = Vec::new();
+        for target in &targets.0 {
+            let found = match target {
+                Target::Remembered(name) => self.remembered.get(name).cloned().unwrap_or_default(),
+                Target::Named(name) => self.bed.api.read(|store| target::named(store, name)).into_iter().collect(),
+                Target::Found { what, shard, instance } => {
+                    self.bed.api.read(|store| target::found(store, *what, *shard, instance.as_deref()))
+                }
+            };
+            if found.is_empty() {
+                return Err(StageError::Nobody(String::from(target.clone())));
+            }
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
+    async fn evict(&self, pods: &Targets) -> Result<(), StageError> {
+        for pod in self.pods(pods)? {
+            let mut versions = self.bed.api.versions();
+            let keep_asking = async {
+                loop {
+                    versions.borrow_and_update();
+                    match self.bed.api.write(|store| store.evict(NAMESPACE, &pod.name, &DeleteOptions::of(&pod.uid))) {
+                        Err(Refusal { code: 429, .. }) => {}
+                        other => return other,
+                    }
+                    let _ = versions.changed().await;
+                }
+            };
+            let asked = tokio::time::timeout(PATIENCE, keep_asking).await;
+            asked.map_err(|_| StageError::Kept(pod.name.clone()))??;
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self, wait: &Wait) -> Result<(), StageError> {
+        let pods = match wait {
+            Wait::PrimaryNot(pods) | Wait::Replaced(pods) | Wait::Gone(pods) | Wait::Unready(pods) | Wait::PodsReady(pods) => {
+                self.pods(pods)?
+            }
+            _ => Vec::new(),
+        };
+        if let Wait::OperatorEnded(name) = wait {
+            let ended = self.operators.get(name).ok_or_else(|| StageError::NoOperator(name.clone()))?.ended.clone();
+            let waited = tokio::time::timeout(PATIENCE, ended.notified()).await;
+            waited.map_err(|_| StageError::Lives(name.clone()))?;
+            self.operators.remove(name);
+            return Ok(());
+        }
+        let recorder = self.recording.recorder.clone();
+        let holds = |store: &Store| match wait {
+            Wait::Ready(name) => wait::is_ready(store, name),
+            Wait::Condition { of, is } => wait::stands(store, of, is),
+            Wait::Event(reason) => recorder.read(|recorded| recorded.events.iter().any(|(known, _)| known == reason)),
+            Wait::PrimaryNot(_) => wait::primary_is_another(store, &pods),
+            Wait::Replaced(_) => wait::replaced(store, &pods),
+            Wait::Gone(_) => wait::gone(store, &pods),
+            Wait::Unready(_) => wait::readiness(store, &pods, false),
+            Wait::PodsReady(_) => wait::readiness(store, &pods, true),
+            Wait::Pods(count) => target::pods(store).len() == *count,
+            Wait::Leader(name) => wait::leads(store, name),
+            Wait::OperatorEnded(_) => true,
+        };
+        Ok(self.bed.until(&format!("{wait:?}"), PATIENCE, |store| holds(store).then_some(())).await?)
+    }
+
+    async fn writes(&mut self, writes: &Writes) -> Result<(), StageError> {
+        let nobody = || StageError::Client("no client writes; 'writes: {on: INSTANCE}' starts one".into());
+        match writes {
+            Writes::On(instance) => {
+                self.clients += 1;
+                self.client = Some(Client::start(&self.bed.api, instance, self.clients));
+            }
+            Writes::Acks(more) => self.client.as_ref().ok_or_else(nobody)?.acks(*more).await?,
+            Writes::Verify(fault) => {
+                let (acks, bound) = self.client.take().ok_or_else(nobody)?.verify(fault).await?;
+                self.acks += acks;
+                self.bounds.push(bound);
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, name: &str, state: NodeState) -> Result<(), StageError> {
+        let (kubelet, node) = (&self.bed.kubelet, Key::new("nodes", "", name));
+        let signal = |signal: Signal| {
+            let processes = kubelet.running_on(name).into_iter().filter_map(|running| running.process);
+            // One that has just ended is none to be signalled.
+            for id in processes.filter_map(|id| Pid::from_raw(id.try_into().ok()?)) {
+                let _ = rustix::process::kill_process(id, signal);
+            }
+        };
+        let ready =
+            |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status, "reason": "NodeStatus"}]}});
+        match state {
+            NodeState::Cordoned => drop(self.bed.patch(&node, &json!({"spec": {"unschedulable": true}}))?),
+            NodeState::CutOff | NodeState::StandsStill => {
+                kubelet.strike(name, Some(NodeFault::CutOff));
+                if state == NodeState::StandsStill {
+                    signal(Signal::STOP);
+                }
+                self.bed.api.write(|store| store.merge(&node, &ready("Unknown"), NODES))?;
+            }
+            NodeState::PowerLost | NodeState::OutOfService | NodeState::Gone => {
+                kubelet.strike(name, Some(NodeFault::PowerLost));
+                signal(Signal::KILL);
+                self.bed.api.write(|store| store.merge(&node, &ready("Unknown"), NODES))?;
+                let taint =
+                    json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}});
+                match state {
+                    NodeState::OutOfService => drop(self.bed.patch(&node, &taint)?),
+                    NodeState::Gone => self.bed.delete(&node)?,
+                    _ => {}
+                }
+            }
+            NodeState::Well => {
+                if self.bed.get(&node).is_none() {
+                    self.bed.add_node(name)?;
+                }
+                signal(Signal::CONT);
+                kubelet.strike(name, None);
+                self.bed.api.write(|store| {
+                    store.merge(&node, &json!({"spec": {"taints": null, "unschedulable": null}}), PEOPLE)?;
+                    store.merge(&node, &ready("True"), NODES)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn operator(&mut self, name: &str, becomes: &OperatorState) -> Result<(), StageError> {
+        let missing = || StageError::NoOperator(name.to_owned());
+        match becomes {
+            OperatorState::Started => {
+                self.operators.insert(name.into(), Running::start(&self.bed, name, self.policies, None).await?);
+            }
+            OperatorState::StartedToDieAfter(effects) => {
+                let running = Running::start(&self.bed, name, self.policies, Some(*effects)).await?;
+                self.operators.insert(name.into(), running);
+            }
+            OperatorState::Stopped => {
+                self.operators.remove(name).ok_or_else(missing)?.operator.stop().await.map_err(StageError::from)?
+            }
+            OperatorState::Killed => drop(self.operators.remove(name).ok_or_else(missing)?),
+            OperatorState::CutOffFrom(pods) => {
+                let pods = self.pods(pods)?.into_iter().map(|pod| pod.uid);
+                self.operators.get(name).ok_or_else(missing)?.faults.cut_off(pods);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all faults.
+    pub(super) async fn heal(&mut self) -> Result<(), StageError> {
+        self.bed.api.faults.clear();
+        for zone in 0..ZONES.len() {
+            self.node(&node(zone), NodeState::Well)?;
+        }
+        for pod in self.bed.api.read(target::pods) {
+            // One without a server isn't stopped either.
+            let _ = self.bed.signal(&pod.name, Signal::CONT);
+        }
+        self.operators.retain(|_, running| !running.faults.has_ended());
+        self.operators.values().for_each(|running| running.faults.cut_off([]));
+        if self.operators.is_empty() {
+            self.operators.insert(FIRST_OPERATOR.into(), Running::start(&self.bed, FIRST_OPERATOR, self.policies, None).await?);
+        }
+        Ok(())
+    }
+}
+
+fn key(object: &ObjectName) -> Key {
+    Key::new(&object.resource, NAMESPACE, &object.name)
+}
+
+fn pod_key(pod: &Pod) -> Key {
+    Key::new("pods", NAMESPACE, &pod.name)
+}
+
+fn of(signal: SignalName) -> Signal {
+    match signal {
+        SignalName::Kill => Signal::KILL,
+        SignalName::Stop => Signal::STOP,
+        SignalName::Cont => Signal::CONT,
+        SignalName::Term => Signal::TERM,
+    }
+}

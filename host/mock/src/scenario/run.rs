@@ -1,0 +1,305 @@
+//! Runs a scenario.
+//!
+//! # Guarantees
+//! 1. What the oracles and the expectations say is complete: a violation doesn't hide another.
+//! 2. However it ends, no process is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use vko_apiserver::{Refusal, Store};
+use vko_clients::losses::Bound;
+use vko_core::faulty::Faults;
+use vko_run::Policies;
+
+use super::client::Client;
+use super::folder::Scenario;
+use super::step::Condition;
+use super::target::{self, Pod};
+use super::wait;
+use crate::bed::{Bed, BedError, NAMESPACE};
+use crate::images::Images;
+use crate::operator::Operator;
+use crate::oracle::watch::{OPERATORS, Recording};
+use crate::oracle::{Violation, disruption, ending, keeping, quiet, writers};
+use crate::scenario::step::FIRST_OPERATOR;
+
+/// For what a step waits for. Reached only when something is wrong.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// From the last fault's end to the declared state and rest.
+const SETTLED: Duration = Duration::from_secs(240);
+/// So long without a request for a change is rest: what the operator does by time it does more often.
+const REST: Duration = Duration::from_secs(8);
+/// What two servers may take at once where no fault's bound says more.
+const BOUND: f64 = 1.0;
+
+/// Why a step can't be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// The world says no, or what was waited for didn't come.
+    #[error(transparent)]
+    Bed(#[from] BedError),
+    /// The API server says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A step means nobody.
+    #[error("no pod is {0:?} now")]
+    Nobody(String),
+    /// A budget never let a pod go.
+    #[error("the eviction of {0} was refused all the time")]
+    Kept(String),
+    /// What the client did or was promised.
+    #[error("the client: {0}")]
+    Client(String),
+    /// An operator that doesn't stop as it should.
+    #[error(transparent)]
+    Ended(#[from] vko_run::Ended),
+    /// An operator that isn't there.
+    #[error("no operator {0} runs; start it first")]
+    NoOperator(String),
+    /// An operator that was to end.
+    #[error("the operator {0} lives on: it had too few effects")]
+    Lives(String),
+}
+
+/// What a run that went well did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// How long it took.
+    pub took: Duration,
+    /// Acknowledged writes that were verified.
+    pub acks: usize,
+    /// What operators asked to change.
+    pub requests: usize,
+}
+
+/// A run that did not go well.
+#[derive(Debug, thiserror::Error)]
+#[error("scenario {name}: {what}\n{state}")]
+pub struct Failure {
+    /// Which.
+    pub name: String,
+    /// What went wrong.
+    pub what: String,
+    /// What oracles saw.
+    pub violations: Vec<Violation>,
+    /// How things stood: objects and the operators' journals.
+    pub state: String,
+}
+
+/// An operator, and what it suffers from.
+pub(super) struct Running {
+    pub(super) operator: Operator,
+    pub(super) faults: Arc<Faults>,
+    /// It ended by itself.
+    pub(super) ended: Arc<Notify>,
+}
+
+impl Running {
+    pub(super) async fn start(bed: &Bed, name: &str, policies: &Policies, die_after: Option<u64>) -> Result<Self, BedError> {
+        let ended = Arc::new(Notify::new());
+        let told = ended.clone();
+        let faults = Arc::new(Faults::new(die_after, move || told.notify_one()));
+        let operator = Operator::start_with(bed, name, policies.clone(), faults.clone()).await?;
+        Ok(Self { operator, faults, ended })
+    }
+}
+
+/// A world with a script's memory.
+pub(super) struct Stage<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) bed: Bed,
+    pub(super) policies: &'a Policies,
+    pub(super) operators: BTreeMap<String, Running>,
+    pub(super) recording: Recording,
+    pub(super) remembered: BTreeMap<String, Vec<Pod>>,
+    pub(super) client: Option<Client>,
+    pub(super) clients: usize,
+    pub(super) acks: usize,
+    pub(super) bounds: Vec<Bound>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A step fails, something expected isn't so, or an oracle saw what must not be.
+pub async fn run(scenario: &Scenario, images: &Images, policies: &Policies) -> Result<Report, Box<Failure>> {
+    let began = Instant::now();
+    let mut stage = match Stage::new(scenario, images, policies).await {
+        Ok(stage) => stage,
+        Err(error) => return Err(failure(scenario, error.to_string(), Vec::new(), String::new())),
+    };
+    let result = stage.run().await;
+    let violations = stage.violations(result.is_ok());
+    if let Err(what) = result {
+        return Err(failure(scenario, what, violations, stage.state()));
+    }
+    if !violations.is_empty() {
+        let what = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
+        return Err(failure(scenario, what, violations, stage.state()));
+    }
+    let requests = stage.recording.recorder.read(|recorded| recorded.requests.len());
+    let (acks, ended, last) = (stage.acks, stage.bed.api.read(ending::ending), last_manifests(&stage.bed));
+    stage.bed.close().await;
+    if scenario.expect.ends_as_created {
+        let differing = created(scenario, images, policies, &last).await.map(|created| ending::alike(&ended, &created));
+        let differing = differing.map_err(|what| failure(scenario, what, Vec::new(), String::new()))?;
+        if !differing.is_empty() {
+            let what = differing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
+            return Err(failure(scenario, what, differing, String::new()));
+        }
+    }
+    Ok(Report { took: began.elapsed(), acks, requests })
+}
+
+fn failure(scenario: &Scenario, what: String, violations: Vec<Violation>, state: String) -> Box<Failure> {
+    Box::new(Failure { name: scenario.name.clone(), what, violations, state })
+}
+
+/// What people's objects say at the end.
+fn last_manifests(bed: &Bed) -> Vec<Value> {
+    let plain = |object: &Value| {
+        let name = object["metadata"]["name"].clone();
+        serde_json::json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": name}, "spec": object["spec"]})
+    };
+    bed.api.read(|store| store.list("valkeys.rds.valkey.buf.red", Some(NAMESPACE)).map(|(_, object)| plain(object)).collect())
+}
+
+/// How the same instances end when they are created as they are declared last.
+async fn created(
+    scenario: &Scenario,
+    images: &Images,
+    policies: &Policies,
+    objects: &[Value],
+) -> Result<BTreeMap<String, Value>, String> {
+    let mut stage = Stage::new(scenario, images, policies).await.map_err(|error| error.to_string())?;
+    for object in objects {
+        stage.bed.apply(object.clone()).map_err(|error| error.to_string())?;
+    }
+    stage.settle().await?;
+    Ok(stage.bed.api.read(ending::ending))
+}
+
+impl<'a> Stage<'a> {
+    async fn new(scenario: &'a Scenario, images: &Images, policies: &'a Policies) -> Result<Self, StageError> {
+        let bed = Bed::new(images.clone())?;
+        let recording = Recording::begin(&bed);
+        let operator = Running::start(&bed, FIRST_OPERATOR, policies, None).await?;
+        Ok(Self {
+            scenario,
+            bed,
+            policies,
+            operators: BTreeMap::from([(FIRST_OPERATOR.to_owned(), operator)]),
+            recording,
+            remembered: BTreeMap::new(),
+            client: None,
+            clients: 0,
+            acks: 0,
+            bounds: Vec::new(),
+        })
+    }
+
+    /// The script, the end of all faults, the declared state, rest.
+    async fn run(&mut self) -> Result<(), String> {
+        let scenario = self.scenario;
+        for (index, step) in scenario.steps.iter().enumerate() {
+            let began = Instant::now();
+            let failed = |error: StageError| format!("step {} ({step:?}): {error}", index + 1);
+            self.act(step).await.map_err(failed)?;
+            tracing::info!(scenario = scenario.name, step = index + 1, took = ?began.elapsed(), "{step:?}");
+        }
+        self.heal().await.map_err(|error| error.to_string())?;
+        self.settle().await
+    }
+
+    /// The declared state, and rest.
+    async fn settle(&mut self) -> Result<(), String> {
+        let end = Instant::now() + SETTLED;
+        let expected = &self.scenario.expect.conditions;
+        let ready = Condition { kind: "Ready".into(), status: "True".into(), reason: None };
+        let is_reached = |store: &Store| {
+            let all_ready = || wait::instances(store).iter().all(|name| wait::stands(store, name, &ready));
+            if expected.is_empty() { all_ready() } else { expected.iter().all(|(name, is)| wait::stands(store, name, is)) }
+        };
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let reached = self.bed.until("the declared state", left, |store| is_reached(store).then_some(())).await;
+            reached.map_err(|error| error.to_string())?;
+            let before = self.recording.recorder.read(|recorded| recorded.requests.len());
+            tokio::time::sleep(REST).await;
+            let unrest = self
+                .recording
+                .recorder
+                .read(|recorded| quiet::unrest(&recorded.requests[before..], OPERATORS).into_iter().cloned().collect::<Vec<_>>());
+            if unrest.is_empty() && self.bed.api.read(is_reached) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("no rest: {} requests within {REST:?}, as {:?}", unrest.len(), unrest.last()));
+            }
+        }
+    }
+
+    fn violations(&self, settled: bool) -> Vec<Violation> {
+        let expect = &self.scenario.expect;
+        let verified = self.bounds.iter().map(|bound| if let Bound::Seconds(seconds) = bound { *seconds } else { BOUND });
+        let bound = expect.two_writers_seconds.unwrap_or_else(|| verified.fold(BOUND, f64::max));
+        let mut found = self.recording.recorder.read(|recorded| {
+            let mut found = writers::two_at_once(&recorded.samples, Duration::from_secs_f64(bound));
+            found.extend(keeping::kept(&recorded.deletions, &expect.may_go));
+            found.extend(disruption::one_at_a_time(&recorded.pods));
+            found.extend(events(expect, &recorded.events));
+            if settled && expect.conditions.is_empty() {
+                let pods: BTreeSet<String> = self.bed.api.read(target::pods).into_iter().map(|pod| pod.uid).collect();
+                let instances = self.bed.api.read(wait::instances);
+                found.extend(instances.iter().flat_map(|name| writers::one_at_the_end(&recorded.samples, name, &pods)));
+            }
+            found
+        });
+        if let Some(kept) = &expect.lives_kept {
+            let life = |pod: &Pod| (pod.name.clone(), (pod.uid.clone(), pod.restarts));
+            let before = self.pods(kept).unwrap_or_default().iter().map(life).collect();
+            let after = self.bed.api.read(target::pods).iter().map(life).collect();
+            found.extend(keeping::lives(&before, &after));
+        }
+        found
+    }
+
+    /// For people: objects, and what the operators decided last.
+    fn state(&self) -> String {
+        let mut text = self.bed.state();
+        for (operator, name) in self
+            .operators
+            .values()
+            .flat_map(|running| self.bed.api.read(wait::instances).into_iter().map(move |name| (&running.operator, name)))
+        {
+            for line in operator.journal(NAMESPACE, &name).iter().rev().take(JOURNAL).rev() {
+                let _ = write!(text, "\n{}", line.chars().take(JOURNAL_LINE).collect::<String>());
+            }
+        }
+        text
+    }
+}
+
+/// Entries of a journal that a failure shows, and characters of each.
+const JOURNAL: usize = 6;
+const JOURNAL_LINE: usize = 3000;
+
+fn events(expect: &super::folder::Expect, seen: &[(String, String)]) -> Vec<Violation> {
+    let is_seen = |reason: &&String| seen.iter().any(|(known, _)| known == *reason);
+    let missing = expect.events.iter().filter(|reason| !is_seen(reason));
+    let missing =
+        missing.map(|reason| Violation::new("events", format!("no event {reason} was written; there were {:?}", reasons(seen))));
+    let unwanted = seen.iter().filter(|(reason, _)| expect.no_events.contains(reason));
+    missing
+        .chain(unwanted.map(|(reason, note)| Violation::new("events", format!("an event {reason} was written: {note}"))))
+        .collect()
+}
+
+fn reasons(seen: &[(String, String)]) -> BTreeSet<&str> {
+    seen.iter().map(|(reason, _)| reason.as_str()).collect()
+}

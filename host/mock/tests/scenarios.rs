@@ -1,0 +1,65 @@
+//! The scenarios of tests/scenarios: those marked `quick` in each run, all of them in full runs (`VKO_TIER=full`), one by name
+//! (`VKO_SCENARIO=NAME`).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use vko_mock::Images;
+use vko_mock::scenario::{Scenario, run};
+
+/// Side by side: servers mostly wait for time to pass.
+const AT_ONCE: usize = 3;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios")
+}
+
+/// Those that this run is for.
+fn chosen() -> Vec<Scenario> {
+    let all = Scenario::all(&folder()).unwrap_or_else(|error| panic!("{error}"));
+    if let Ok(name) = std::env::var("VKO_SCENARIO") {
+        let named: Vec<Scenario> = all.into_iter().filter(|scenario| scenario.name == name).collect();
+        assert!(!named.is_empty(), "there is no tests/scenarios/{name}");
+        return named;
+    }
+    let full = std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick");
+    let (chosen, left): (Vec<Scenario>, Vec<Scenario>) = all.into_iter().partition(|scenario| full || scenario.expect.quick);
+    left.iter().for_each(|scenario| println!("skipped: {} runs in full runs", scenario.name));
+    chosen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_end_as_expected_and_no_oracle_objects() {
+    let (images, policies, places) = (Images::of_environment().unwrap(), support::policies(), Arc::new(Semaphore::new(AT_ONCE)));
+    let mut running = JoinSet::new();
+    for scenario in chosen() {
+        let (images, policies, places) = (images.clone(), policies.clone(), places.clone());
+        running.spawn(async move {
+            let _place = places.acquire_owned().await;
+            let result = run::run(&scenario, &images, &policies).await;
+            (scenario.name.clone(), result)
+        });
+    }
+    let mut failures = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        let (name, result) = ended.unwrap();
+        match result {
+            Ok(report) => println!(
+                "scenario {name}: {:.1} s, {} writes kept, {} requests",
+                report.took.as_secs_f64(),
+                report.acks,
+                report.requests
+            ),
+            Err(failure) => {
+                println!("scenario {name}: FAILED");
+                failures.push(failure.to_string());
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
