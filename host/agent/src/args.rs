@@ -15,6 +15,7 @@ usage: agent install DEST
        agent probe live|ready --accounts DIR --ip IP --port PORT --run DIR --timeout-ms N [--mode data|cluster|sentinel]
        agent hook pre-stop --conf DIR --accounts DIR --ip IP --port PORT --grace-ms N
                    [--mode data|failover|cluster|sentinel]
+       agent tied PID PROGRAM [ARGUMENT...]
 
 --mode is data if it isn't given.";
 
@@ -55,6 +56,13 @@ pub(crate) enum Command {
     },
     /// Become the server.
     Serve(Serve),
+    /// Become a program that ends with its starter.
+    Tied {
+        /// Process id of the starter.
+        starter: i32,
+        /// Program and arguments.
+        words: Vec<String>,
+    },
     /// Feed a configuration that a pipe can't hold: stdin to stdout. Only `serve` starts it.
     Feed,
     /// Liveness.
@@ -175,6 +183,11 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
             Ok(Command::Install { destination: PathBuf::from(destination) })
         }
         ["install", ..] => Err(ArgsError::FlagMissing("DEST, one file to write, ")),
+        ["tied", starter, words @ ..] if !words.is_empty() => {
+            let invalid = || ArgsError::ValueInvalid("PID", (*starter).to_owned(), "a process id");
+            let starter = starter.parse().map_err(|_| invalid())?;
+            Ok(Command::Tied { starter, words: words.iter().map(|word| (*word).to_owned()).collect() })
+        }
         ["feed"] => Ok(Command::Feed),
         ["serve", rest @ ..] => serve(Flags::read(rest)?),
         ["probe", "live", rest @ ..] => probe(Flags::read(rest)?).map(Command::Live),

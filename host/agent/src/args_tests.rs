@@ -26,6 +26,8 @@ fn both_probes_and_the_hook_take_theirs() {
         panic!("another command")
     };
     assert_eq!(stop.grace, Duration::from_secs(120));
+    let words = vec!["/bin/x".to_owned(), "--port".to_owned(), "1".to_owned()];
+    assert_eq!(line("tied 7 /bin/x --port 1"), Ok(Command::Tied { starter: 7, words }));
     assert_eq!(line("install /opt/agent"), Ok(Command::Install { destination: "/opt/agent".into() }));
 }
 
@@ -56,10 +58,12 @@ fn the_mode_is_data_unless_it_is_said() {
 #[test]
 fn what_is_wrong_is_named() {
     let invalid = |flag, value: &str, wanted| Err(ArgsError::ValueInvalid(flag, value.to_owned(), wanted));
-    let cases: [(&str, Result<Command, ArgsError>); 17] = [
+    let cases: [(&str, Result<Command, ArgsError>); 19] = [
         ("", Err(ArgsError::CommandUnknown(String::new()))),
         ("probe sideways", Err(ArgsError::CommandUnknown("probe sideways".to_owned()))),
         ("install", Err(ArgsError::FlagMissing("DEST, one file to write, "))),
+        ("tied 7", Err(ArgsError::CommandUnknown("tied 7".to_owned()))),
+        ("tied me /bin/x", invalid("PID", "me", "a process id")),
         (&format!("{SERVE} --verbose 1"), Err(ArgsError::FlagUnknown("--verbose".to_owned()))),
         (&format!("{SERVE} verbose"), Err(ArgsError::FlagUnknown("verbose".to_owned()))),
         (&format!("{SERVE} --port 1"), Err(ArgsError::FlagRepeated("--port".to_owned()))),

@@ -5,6 +5,7 @@
 //! - `serve` renders the configuration for this start into a pipe and becomes the server.
 //! - `probe live|ready` answers the kubelet.
 //! - `hook pre-stop` hands the primary role over before the server stops.
+//! - `tied PID PROGRAM...` becomes a program that ends with its starter: outside of pods.
 //!
 //! Everything it needs comes by flags and mounted files; README.md is the contract of those files.
 //!
@@ -26,6 +27,7 @@ mod resp;
 mod sentinel;
 mod sentinels;
 mod serve;
+mod tied;
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     match command {
         Command::Install { destination } => finish(install::install(&destination)),
         Command::Serve(start) => finish(serve::serve(&start)),
+        Command::Tied { starter, words } => finish(tied::become_tied(starter, &words)),
         Command::Feed => finish(pipe::feed()),
         Command::Live(probe) => finish(probe::live(&probe)),
         Command::Ready(probe) => finish(probe::ready(&probe)),

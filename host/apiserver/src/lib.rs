@@ -12,7 +12,7 @@
 //! 5. Controllers have come to rest before a write's answer is out.
 //!
 //! # Assumptions
-//! 1. Clients are one's own: there is no authentication and no admission plugin.
+//! 1. Clients are one's own: whoever has an entrance's token may do everything, and there is no admission plugin.
 //! 2. CEL rules of custom resources aren't evaluated; types, bounds, enumerations, defaults and unknown fields are.
 //! 3. StatefulSets are `Parallel` and `OnDelete`; others are treated as such.
 //!
@@ -25,6 +25,7 @@
 pub mod apply;
 pub mod controllers;
 mod defaults;
+pub mod disk;
 mod evict;
 pub mod fault;
 pub mod fields;

@@ -14,6 +14,11 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// 401: the token is another one, or there is none.
+    pub fn unauthorized() -> Self {
+        Self { code: 401, reason: "Unauthorized", message: "Unauthorized".to_owned() }
+    }
+
     /// 404.
     pub fn not_found(what: &str, name: &str) -> Self {
         Self { code: 404, reason: "NotFound", message: format!("{what} {name:?} not found") }

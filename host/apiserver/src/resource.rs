@@ -1,5 +1,6 @@
 //! What is served: Kubernetes' own kinds by a table, custom ones by their definitions.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A kind of objects.
@@ -99,7 +100,7 @@ impl Resource {
 }
 
 /// Names an object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// [`Resource::id`].
     pub resource: String,

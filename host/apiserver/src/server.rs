@@ -1,11 +1,14 @@
 //! The store and its controllers under one lock, and word of every new version.
 
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
 use crate::controllers;
+use crate::disk::{Disk, Saved};
 use crate::fault::Faults;
 use crate::requests::Requests;
 use crate::store::Store;
@@ -15,6 +18,7 @@ use crate::store::Store;
 pub struct ApiServer {
     store: Mutex<Store>,
     versions: watch::Sender<u64>,
+    disk: Mutex<Option<Disk>>,
     /// What goes wrong between clients and this server.
     pub faults: Faults,
     /// What clients asked it to change.
@@ -26,6 +30,7 @@ impl Default for ApiServer {
         Self {
             store: Mutex::default(),
             versions: watch::Sender::new(0),
+            disk: Mutex::default(),
             faults: Faults::default(),
             requests: Requests::default(),
         }
@@ -36,6 +41,29 @@ impl ApiServer {
     /// Without objects.
     pub fn new() -> Arc<Self> {
         Arc::default()
+    }
+
+    /// With the objects of an earlier one.
+    pub fn restored(saved: Saved) -> Arc<Self> {
+        let api = Self::default();
+        api.lock().restore(saved);
+        Arc::new(api)
+    }
+
+    /// Keeps the objects in a file, those of now and all changes to come: see [`crate::disk`].
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn keep(&self, path: &Path) -> io::Result<()> {
+        let store = self.lock();
+        let disk = Disk::begin(path, &store)?;
+        *self.lock_disk() = Some(disk);
+        Ok(())
+    }
+
+    /// Leaves the file as it is by now.
+    pub fn keep_no_more(&self) {
+        drop(self.lock_disk().take());
     }
 
     /// Reads.
@@ -50,6 +78,12 @@ impl ApiServer {
         let result = act(&mut store);
         controllers::run(&mut store);
         let version = store.version();
+        if let Some(disk) = self.lock_disk().as_mut()
+            && let Err(error) = disk.follow(&store)
+        {
+            // The next write tries again, with all that is missing.
+            tracing::error!(%error, "objects can't be kept on disk: is it full?");
+        }
         drop(store);
         self.versions.send_if_modified(|known| std::mem::replace(known, version) != version);
         result
@@ -68,6 +102,10 @@ impl ApiServer {
     // Objects are replaced whole: a panic while the lock was held leaves none half-written.
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_disk(&self) -> MutexGuard<'_, Option<Disk>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, Writer};
 use crate::defaults;
+use crate::disk::Saved;
 use crate::fields::Shape;
 use crate::json::{deleting, drop_nulls, list, map_in, merged, text, time};
 use crate::refusal::Refusal;
@@ -179,6 +180,18 @@ impl Store {
     /// The version of the newest change.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Objects ever made: UIDs are counted.
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Takes in the objects of an earlier store, as they were.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        self.objects.extend(saved.objects);
+        (self.version, self.made) = (self.version.max(saved.version), self.made.max(saved.made));
+        self.compact();
     }
 
     /// An object.

@@ -84,13 +84,15 @@ impl KubeWorld {
         Self::with_config(config, options).await
     }
 
-    /// Connects to a server at a URL, without credentials: one in memory.
+    /// Connects to a server at a URL by a token: one in memory.
     ///
     /// # Errors
     /// Says what is missing and what to do about it.
-    pub async fn at(url: &str, options: &Options) -> Result<Self, ConnectError> {
+    pub async fn at(url: &str, token: &str, options: &Options) -> Result<Self, ConnectError> {
         let url = url.parse().map_err(|error| ConnectError::BadConfig(format!("{url:?} is no URL: {error}")))?;
-        Self::with_config(Config::new(url), options).await
+        let mut config = Config::new(url);
+        config.auth_info.token = Some(token.to_owned().into());
+        Self::with_config(config, options).await
     }
 
     /// Connects by a given configuration, whose retries and deadlines are set to ours.

@@ -318,6 +318,16 @@ mod faults {
     }
 
     #[tokio::test]
+    async fn without_its_token_nobody_is_answered() {
+        let bed = Bed::new("token").await;
+        for token in ["", "x"] {
+            let found = vko_kube::KubeWorld::at(&bed.url(), token, &bed.options()).await;
+            let refused = found.map(drop).unwrap_err().to_string();
+            assert!(refused.contains("Unauthorized"), "{token:?}: {refused}");
+        }
+    }
+
+    #[tokio::test]
     async fn whatever_becomes_of_a_watch_the_cache_ends_right() {
         for act in [Act::Double, Act::End, Act::Break, Act::Expire, Act::Delay { ms: 200 }, Act::Drop] {
             let bed = Bed::new("watch-faults").await;

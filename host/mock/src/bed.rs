@@ -9,10 +9,11 @@ use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use vko_apiserver::store::{DeleteOptions, Manner};
-use vko_apiserver::{ApiServer, Key, Refusal, Resource, Store};
+use vko_apiserver::{ApiServer, Key, Refusal, Resource, Store, disk};
 
 use crate::images::Images;
 use crate::kubelet::{Kubelet, Running};
+use crate::lasting;
 
 /// Where the operator is.
 pub const OPERATORS: &str = "valkey-system";
@@ -22,6 +23,9 @@ pub const NAMESPACE: &str = "default";
 pub const ZONES: [&str; 3] = ["a", "b", "c"];
 /// Who the people in this world are.
 const PEOPLE: Manner<'static> = Manner::by("people");
+
+/// Beyond a pod's grace: SIGKILL, and the last of its object.
+const AFTER_GRACE: Duration = Duration::from_secs(5);
 
 /// Numbers the beds of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -58,7 +62,7 @@ pub enum BedError {
     Machine(String),
 }
 
-/// A world. Its processes and folders go with it.
+/// A world. Its processes go with it, and its folders, unless it was opened to last.
 #[derive(Debug)]
 pub struct Bed {
     /// The API server.
@@ -67,6 +71,7 @@ pub struct Bed {
     pub kubelet: Arc<Kubelet>,
     images: Images,
     folder: PathBuf,
+    lasts: bool,
     task: JoinHandle<()>,
 }
 
@@ -80,9 +85,33 @@ impl Bed {
         api.write(furnish)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("vko-mock-{}-{number}", std::process::id()));
+        Ok(Self::run(api, images, folder, false))
+    }
+
+    /// One that lasts: its objects and claims' data are in a folder, those of an earlier one are there again. Pods are new, as after
+    /// a power failure of all nodes. An instance without claims begins anew, by what people wrote: its data went with its pods.
+    ///
+    /// # Errors
+    /// The folder can't be read or written, or what is in it is refused.
+    pub fn open(images: Images, folder: PathBuf) -> Result<Self, BedError> {
+        let file = folder.join(lasting::OBJECTS);
+        let broken = |error: std::io::Error| BedError::Machine(format!("{}: {error}", file.display()));
+        let (saved, anew) = lasting::sorted_out(disk::read(&file).map_err(broken)?);
+        lasting::tidy(&folder, &saved).map_err(|error| BedError::Machine(format!("{}: {error}", folder.display())))?;
+        let api = ApiServer::restored(saved);
+        api.write(furnish)?;
+        api.keep(&file).map_err(broken)?;
+        let bed = Self::run(api, images, folder, true);
+        for object in anew {
+            bed.apply(object)?;
+        }
+        Ok(bed)
+    }
+
+    fn run(api: Arc<ApiServer>, images: Images, folder: PathBuf, lasts: bool) -> Self {
         let kubelet = Kubelet::new(api.clone(), images.clone(), folder.clone());
         let task = tokio::spawn(kubelet.clone().run());
-        Ok(Self { api, kubelet, images, folder, task })
+        Self { api, kubelet, images, folder, lasts, task }
     }
 
     /// What runs here.
@@ -161,19 +190,32 @@ impl Bed {
         seen.map_err(|_| BedError::NeverSeen { what: what.into(), within, state: self.state() })
     }
 
-    /// What a pod is on this machine.
+    /// What a pod in [`NAMESPACE`] is on this machine.
     pub fn running(&self, pod: &str) -> Option<Running> {
-        let found = self.get(&Key::new("pods", NAMESPACE, pod))?;
-        self.kubelet.running(found.pointer("/metadata/uid")?.as_str()?)
+        self.running_at(&Key::new("pods", NAMESPACE, pod))
+    }
+
+    /// What a pod is on this machine.
+    pub fn running_at(&self, pod: &Key) -> Option<Running> {
+        self.kubelet.running(self.get(pod)?.pointer("/metadata/uid")?.as_str()?)
+    }
+
+    /// Sends a signal to the server of a pod in [`NAMESPACE`].
+    ///
+    /// # Errors
+    /// None runs.
+    pub fn signal(&self, pod: &str, signal: Signal) -> Result<(), BedError> {
+        self.signal_at(&Key::new("pods", NAMESPACE, pod), signal)
     }
 
     /// Sends a signal to a pod's server.
     ///
     /// # Errors
     /// None runs.
-    pub fn signal(&self, pod: &str, signal: Signal) -> Result<(), BedError> {
-        let process = self.running(pod).and_then(|running| running.process).and_then(|id| i32::try_from(id).ok());
-        let process = process.and_then(Pid::from_raw).ok_or_else(|| BedError::NotRunning(pod.into()))?;
+    pub fn signal_at(&self, key: &Key, signal: Signal) -> Result<(), BedError> {
+        let pod = &key.name;
+        let process = self.running_at(key).and_then(|running| running.process).and_then(|id| i32::try_from(id).ok());
+        let process = process.and_then(Pid::from_raw).ok_or_else(|| BedError::NotRunning(pod.clone()))?;
         rustix::process::kill_process(process, signal).map_err(|error| BedError::Machine(format!("{pod}: {error}")))
     }
 
@@ -196,6 +238,24 @@ impl Bed {
             .read(|store| store.all().filter(|(key, _)| shown(key)).map(|(key, o)| line(key, o)).collect::<Vec<_>>().join("\n"))
     }
 
+    /// Drains all nodes for good: every server is told to stop and gets its pod's grace. Stop the operator before. Nothing of it is
+    /// kept on disk, and no role is handed over.
+    ///
+    /// # Errors
+    /// The API server says no, or a server didn't end within its grace.
+    pub async fn drain(&self) -> Result<(), BedError> {
+        self.api.keep_no_more();
+        let pods = self.api.write(lasting::cordon)?;
+        let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
+        let longest = self.api.read(|store| store.list("pods", None).map(|(_, pod)| grace(pod)).max().unwrap_or(0));
+        for pod in &pods {
+            self.delete(pod)?;
+        }
+        let on_nodes = |store: &Store| store.list("pods", None).any(|(_, pod)| pod.pointer("/spec/nodeName").is_some());
+        let within = Duration::from_secs(longest) + AFTER_GRACE;
+        self.until("no server runs", within, |store| (!on_nodes(store)).then_some(())).await
+    }
+
     /// Ends all pods' processes, and returns when they have ended.
     pub async fn close(mut self) {
         self.task.abort();
@@ -207,6 +267,9 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         self.task.abort();
+        if self.lasts {
+            return;
+        }
         if std::thread::panicking() {
             tracing::error!(folder = %self.folder.display(), "kept for a look");
         } else if let Err(error) = std::fs::remove_dir_all(&self.folder) {
@@ -215,19 +278,17 @@ impl Drop for Bed {
     }
 }
 
-/// Namespaces, nodes, definitions.
+/// Namespaces, nodes, definitions, where they aren't there yet.
 fn furnish(store: &mut Store) -> Result<(), Refusal> {
     for namespace in [NAMESPACE, OPERATORS] {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        store.create("namespaces", object, PEOPLE)?;
+        add(store, "namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))?;
     }
     for index in 0..ZONES.len() {
         add_node(store, &node(index))?;
     }
-    let definitions = Resource::definitions();
     for crd in vko_api::crd::crds() {
         let crd = serde_json::to_value(crd).map_err(|error| Refusal::internal(error.to_string()))?;
-        store.create(definitions, crd, PEOPLE)?;
+        add(store, Resource::definitions(), crd)?;
     }
     Ok(())
 }
@@ -241,9 +302,16 @@ fn add_node(store: &mut Store, name: &str) -> Result<(), Refusal> {
     let zone = (0..ZONES.len()).find(|zone| node(*zone) == name).map_or("", |zone| ZONES[zone]);
     let labels = json!({"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name});
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
-    store.create("nodes", object, PEOPLE)?;
+    add(store, "nodes", object)?;
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}});
     store.merge(&Key::new("nodes", "", name), &ready, Manner::status_by("kubelet")).map(drop)
+}
+
+fn add(store: &mut Store, resource: &str, object: Value) -> Result<(), Refusal> {
+    match store.create(resource, object, PEOPLE) {
+        Err(refusal) if refusal.reason == "AlreadyExists" => Ok(()),
+        created => created.map(drop),
+    }
 }
 
 #[cfg(test)]

@@ -34,21 +34,31 @@ impl Images {
     /// # Errors
     /// Something isn't there.
     pub fn of(servers: &Path, agent: &Path) -> Result<Self, Missing> {
+        let lines = std::fs::read_dir(servers).into_iter().flatten().flatten().filter_map(|entry| {
+            let (server, line) = (entry.path().join("valkey-server"), entry.file_name().to_string_lossy().into_owned());
+            // Beside the lines are other things, which begin with no digit or are no line's.
+            (server.is_file() && line.split('.').all(|part| part.parse::<u32>().is_ok())).then_some((line, server))
+        });
+        let images = Self::of_lines(lines, agent)?;
+        if images.lines.is_empty() { Err(Missing::Servers(servers.into())) } else { Ok(images) }
+    }
+
+    /// Servers by their lines, and the agent.
+    ///
+    /// # Errors
+    /// The agent isn't there.
+    pub fn of_lines(lines: impl IntoIterator<Item = (String, PathBuf)>, agent: &Path) -> Result<Self, Missing> {
         if !agent.is_file() {
             return Err(Missing::Agent(agent.into()));
         }
         let mut images = Self::default();
         images.add(OPERATOR, AGENT, agent);
-        for entry in std::fs::read_dir(servers).into_iter().flatten().flatten() {
-            let (server, line) = (entry.path().join("valkey-server"), entry.file_name().to_string_lossy().into_owned());
-            // Beside the lines are other things, which begin with no digit or are no line's.
-            if server.is_file() && line.split('.').all(|part| part.parse::<u32>().is_ok()) {
-                let reference = format!("valkey/valkey:{line}");
-                images.add(&reference, SERVER, &server);
-                images.lines.insert(line, reference);
-            }
+        for (line, server) in lines {
+            let reference = format!("valkey/valkey:{line}");
+            images.add(&reference, SERVER, &server);
+            images.lines.insert(line, reference);
         }
-        if images.lines.is_empty() { Err(Missing::Servers(servers.into())) } else { Ok(images) }
+        Ok(images)
     }
 
     /// Of the set-up's folder (`VALKEY_SERVERS`), with the agent that cargo built beside this program (or `VKO_AGENT`).
@@ -57,7 +67,7 @@ impl Images {
     /// Something isn't there.
     pub fn of_environment() -> Result<Self, Missing> {
         let servers = std::env::var_os("VALKEY_SERVERS").map(PathBuf::from).unwrap_or_else(|| "VALKEY_SERVERS".into());
-        Self::of(&servers, &agent())
+        Self::of(&servers, &agent_beside())
     }
 
     fn add(&mut self, image: &str, path: &str, file: &Path) {
@@ -67,6 +77,16 @@ impl Images {
     /// The file behind a path of an image.
     pub fn file(&self, image: &str, path: &str) -> Option<&Path> {
         self.files.get(image)?.get(path).map(PathBuf::as_path)
+    }
+
+    /// The server of a line.
+    pub fn server(&self, line: &str) -> Option<&Path> {
+        self.file(self.lines.get(line)?, SERVER)
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> Option<&Path> {
+        self.file(OPERATOR, AGENT)
     }
 
     /// The image's program of that name, as a shell in it would find it.
@@ -90,7 +110,8 @@ impl Images {
     }
 }
 
-fn agent() -> PathBuf {
+/// The agent that was built beside this program; the variable `VKO_AGENT` names another.
+pub fn agent_beside() -> PathBuf {
     if let Some(named) = std::env::var_os("VKO_AGENT") {
         return named.into();
     }

@@ -34,7 +34,7 @@ impl Operator {
         let machine = |error: &dyn std::fmt::Display| BedError::Machine(format!("the operator can't be started: {error}"));
         let entrance = serve(bed.api.clone(), name).await.map_err(|error| machine(&error))?;
         let options = Options { namespace: None, operator_namespace: OPERATORS.into(), pod: name.into() };
-        let kube = KubeWorld::at(&entrance.url(), &options).await.map_err(|error| machine(&error))?;
+        let kube = KubeWorld::at(&entrance.url(), entrance.token(), &options).await.map_err(|error| machine(&error))?;
         let setup = Setup {
             pod: name.into(),
             namespace: OPERATORS.into(),

@@ -1,10 +1,17 @@
-//! A process that ends with the value that stands for it.
+//! A process that ends with the value that stands for it, and with this process.
+//!
+//! # Guarantees
+//! 1. Dropped, it is killed with its group.
+//! 2. A program that the agent runs `tied` ([`tied`]) ends with this process, however that ends. The kernel's signal for it comes
+//!    when the *thread* ends that started a program, so one thread, which never ends, starts all of them.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{SignalKind, signal};
@@ -44,7 +51,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         // Listening before the start, so that no end is missed.
         let ends = signal(SignalKind::child())?;
-        Ok(Self { child: command.spawn()?, ends, status: None })
+        Ok(Self { child: spawn(command)?, ends, status: None })
     }
 
     /// Its process id.
@@ -94,6 +101,34 @@ impl Drop for Process {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The words of a program that ends with this process: the agent becomes it.
+pub fn tied(agent: &Path, words: Vec<String>) -> Vec<String> {
+    let before = [agent.to_string_lossy().into_owned(), "tied".to_owned(), std::process::id().to_string()];
+    before.into_iter().chain(words).collect()
+}
+
+/// What the starting thread is asked, and where it answers.
+type Order = (Command, SyncSender<io::Result<Child>>);
+
+/// Starts a process from the one thread that does.
+fn spawn(command: Command) -> io::Result<Child> {
+    static ORDERS: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
+    let orders = ORDERS.get_or_init(|| {
+        let (orders, taken) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, answer) in taken {
+                // Whoever asked waits for it.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (answer, answered) = sync_channel(1);
+    let gone = || io::Error::other("the thread that starts processes has ended");
+    orders.lock().unwrap_or_else(PoisonError::into_inner).send((command, answer)).map_err(|_| gone())?;
+    answered.recv().map_err(|_| gone())?
 }
 
 /// As the kubelet writes it: the code, or 128 and the signal's number.

@@ -2,6 +2,9 @@
 //!
 //! Each client that faults should tell from others gets an address of its own.
 //!
+//! # Guarantees
+//! Only who knows an entrance's token is answered: whoever is on this machine can connect to the loopback, and Secrets are served.
+//!
 //! # Assumptions
 //! Strategic merge patches are taken as merge patches: the same for labels, annotations and scalars, which is what people patch
 //! by hand.
@@ -11,6 +14,7 @@ mod path;
 mod watch;
 
 use std::convert::Infallible;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,9 +58,9 @@ impl std::fmt::Display for Broken {
 impl std::error::Error for Broken {}
 
 /// An address at which one client is served. Dropping it ends its connections.
-#[derive(Debug)]
 pub struct Entrance {
     address: SocketAddr,
+    token: String,
     task: JoinHandle<()>,
 }
 
@@ -64,6 +68,17 @@ impl Entrance {
     /// As in a kubeconfig.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The bearer token that a client has to send.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+}
+
+impl std::fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entrance").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -76,27 +91,43 @@ impl Drop for Entrance {
 /// Serves a client of that name on a free port of the loopback.
 ///
 /// # Errors
-/// No port is free.
+/// No port is free, or the kernel gives no random numbers.
 pub async fn serve(api: Arc<ApiServer>, client: &str) -> std::io::Result<Entrance> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let client: Arc<str> = client.into();
+    let token = random_token()?;
+    let (client, wanted): (Arc<str>, Arc<str>) = (client.into(), format!("Bearer {token}").into());
     let task = tokio::spawn(async move {
         // Aborting the task drops the set, and with it the connections.
         let mut connections = JoinSet::new();
         loop {
             let Ok((stream, _)) = listener.accept().await else { continue };
-            let (api, client) = (api.clone(), client.clone());
+            let (api, client, wanted) = (api.clone(), client.clone(), wanted.clone());
             while connections.try_join_next().is_some() {}
             connections.spawn(async move {
-                let service = service_fn(move |request| answer(api.clone(), client.clone(), request));
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (api, client, known) = (api.clone(), client.clone(), is_known(&request, &wanted));
+                    async move { if known { answer(api, client, request).await } else { Ok(refused(&Refusal::unauthorized())) } }
+                });
                 if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
                     tracing::debug!(%error, "a connection ended early");
                 }
             });
         }
     });
-    Ok(Entrance { address, task })
+    Ok(Entrance { address, token, task })
+}
+
+fn random_token() -> std::io::Result<String> {
+    let mut bytes = [0_u8; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Whether a request brings the token. All of it is compared, so that the time says nothing of where it differs.
+fn is_known(request: &Request<Incoming>, wanted: &str) -> bool {
+    let sent = request.headers().get("authorization").map(|value| value.as_bytes()).unwrap_or_default();
+    sent.len() == wanted.len() && sent.iter().zip(wanted.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 async fn answer(api: Arc<ApiServer>, client: Arc<str>, request: Request<Incoming>) -> Result<Response<Body>, Broken> {

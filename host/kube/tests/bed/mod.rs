@@ -45,8 +45,16 @@ async fn api_server() -> (Config, Config, Option<Memory>) {
     let bed = vko_mock::Bed::new(vko_mock::Images::of_environment().unwrap()).unwrap();
     let entrance = vko_apiserver::http::serve(bed.api.clone(), "operator").await.unwrap();
     let other = vko_apiserver::http::serve(bed.api.clone(), "somebody").await.unwrap();
-    let config = |entrance: &vko_apiserver::http::Entrance| Config::new(entrance.url().parse().unwrap());
+    let config = |entrance: &vko_apiserver::http::Entrance| {
+        let mut config = Config::new(entrance.url().parse().unwrap());
+        config.auth_info.token = Some(entrance.token().to_owned().into());
+        config
+    };
     (config(&entrance), config(&other), Some(Memory { bed, entrance, other }))
+}
+
+fn options_in(namespace: &str) -> Options {
+    Options { namespace: Some(namespace.to_owned()), operator_namespace: namespace.to_owned(), pod: "operator-0".to_owned() }
 }
 
 impl Bed {
@@ -66,11 +74,21 @@ impl Bed {
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
         )
         .await;
-        let options =
-            Options { namespace: Some(namespace.clone()), operator_namespace: namespace.clone(), pod: "operator-0".to_owned() };
-        let world = connected(&config, &options).await;
+        let world = connected(&config, &options_in(&namespace)).await;
         bounded(world.synced()).await;
         Self { world, other, namespace, memory }
+    }
+
+    /// What a world in the test's namespace is told.
+    #[cfg(not(feature = "apiserver-tests"))]
+    pub(crate) fn options(&self) -> Options {
+        options_in(&self.namespace)
+    }
+
+    /// Where the API server in memory is.
+    #[cfg(not(feature = "apiserver-tests"))]
+    pub(crate) fn url(&self) -> String {
+        self.memory.as_ref().unwrap().entrance.url()
     }
 
     /// What goes wrong between clients and the API server in memory.

@@ -25,7 +25,7 @@ use super::command::{self, Mounts, Place};
 use super::probe::{Probe, Question};
 use super::status::{self, Known, State};
 use super::{Kubelet, MANAGER, NodeFault, Running, list, text, volumes};
-use crate::process::{Process, Program, exit_code};
+use crate::process::{self, Process, Program, exit_code};
 
 /// Before the first restart, doubled by each further one up to [`PAUSE_MAX`]. Real kubelets wait ten seconds to five minutes: the
 /// same order of events, slower.
@@ -341,7 +341,11 @@ impl Life {
         let mounts: Mounts = command::mounts(container, &self.volumes);
         let place = Place { images: &self.kubelet.images, image: text(container, "/image"), mounts: &mounts, ip: self.ip };
         let environment = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
-        Program { words: command::placed(words, place), environment, log: self.folder.join(log) }
+        let mut words = command::placed(words, place);
+        if let Some(agent) = self.kubelet.images.agent() {
+            words = process::tied(agent, words);
+        }
+        Program { words, environment, log: self.folder.join(log) }
     }
 
     fn note_process(&self, process: Option<u32>) {
