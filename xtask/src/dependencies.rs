@@ -13,7 +13,7 @@ struct Rule {
     why: &'static str,
 }
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 6] = [
     Rule {
         dependency: &["kube+client", "kube+runtime", "kube-client", "kube-runtime"],
         only: &["vko-kube", "vko-e2e"],
@@ -33,6 +33,11 @@ const RULES: [Rule; 5] = [
         dependency: &["vko-kube", "vko-valkey", "vko-engine"],
         only: &["vko-run", "vko-operator", "vko-mock", "vko-e2e"],
         why: "what wires the worlds together is host/run, for the operator's main and the mock host, and nothing below it",
+    },
+    Rule {
+        dependency: &["vko-mock", "vko-apiserver"],
+        only: &["vko-mock", "vko-local"],
+        why: "an image has no use for a Kubernetes in memory: host/local is a program of its own",
     },
     Rule {
         dependency: &["wit-parser", "wit-component"],
@@ -111,6 +116,7 @@ mod tests {
             ("wasm is for host/engine", package("vko-core", "host/core", &["wasmtime"]), "host/engine"),
             ("host/engine may", package("vko-engine", "host/engine", &["wasmtime", "vko-core"]), ""),
             ("core knows no world", package("vko-core", "host/core", &["vko-kube"]), "wires"),
+            ("the operator has no Kubernetes in it", package("vko-operator", "host/operator", &["vko-mock"]), "of its own"),
             ("a policy is pure", package("vko-replica", "guests/replica", &["vko-sdk", "tokio"]), "tokio"),
             ("a policy may reuse another", package("vko-replica", "guests/replica", &["vko-replica", "serde_json"]), ""),
         ];

@@ -88,8 +88,9 @@ impl Bed {
         Ok(Self::run(api, images, folder, false))
     }
 
-    /// One that lasts: its objects and claims' data are in a folder, those of an earlier one are there again. Pods are new, as after
-    /// a power failure of all nodes. An instance without claims begins anew, by what people wrote: its data went with its pods.
+    /// One that lasts: its objects and claims' data are in a folder, those of an earlier one are there again. Pods are new, as
+    /// after a power failure of all nodes. An instance without claims begins anew, by what people wrote: its data went with its
+    /// pods.
     ///
     /// # Errors
     /// The folder can't be read or written, or what is in it is refused.
@@ -238,8 +239,8 @@ impl Bed {
             .read(|store| store.all().filter(|(key, _)| shown(key)).map(|(key, o)| line(key, o)).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Drains all nodes for good: every server is told to stop and gets its pod's grace. Stop the operator before. Nothing of it is
-    /// kept on disk, and no role is handed over.
+    /// Drains all nodes for good: every server is told to stop and gets its pod's grace. Stop the operator before. Nothing of it
+    /// is kept on disk, and no role is handed over.
     ///
     /// # Errors
     /// The API server says no, or a server didn't end within its grace.

@@ -1,15 +1,17 @@
 //! What of a world lasts, from one process that owns it to the next.
 //!
 //! # Guarantees
-//! 1. An instance that has claims comes back whole: its ledger, its accounts, its claims. Its pods are new.
-//! 2. One that has none comes back as people wrote it, and nothing else of it: it begins anew, as its data does. A consent to lose
-//!    data was given for data that is gone.
+//! 1. An instance that has claims comes back whole: its ledger, its accounts, its claims. Its pods are new, and what was reported
+//!    of the old ones isn't said of them: until the operator has looked, nothing is ready.
+//! 2. One that has none comes back as people wrote it, and nothing else of it: it begins anew, as its data does. A consent to
+//!    lose data was given for data that is gone.
 //! 3. Data whose claim is gone goes, too.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vko_api::names;
@@ -36,6 +38,9 @@ pub(crate) fn sorted_out(mut saved: Saved) -> (Saved, Vec<Value>) {
     saved.objects.retain(|key, object| {
         let Some(instance) = instance(key, object) else { return true };
         if lasting.contains(&instance) {
+            if is_written(key, object) {
+                *object = Arc::new(unreported(object));
+            }
             return true;
         }
         if is_written(key, object) && object.pointer("/metadata/deletionTimestamp").is_none() {
@@ -56,6 +61,14 @@ fn instance(key: &Key, object: &Value) -> Option<Instance> {
 /// Whether people made it, and not the operator beside something else.
 fn is_written(key: &Key, object: &Value) -> bool {
     WRITTEN.contains(&key.resource.as_str()) && list(object, "/metadata/ownerReferences").is_empty()
+}
+
+fn unreported(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.retain(|field, _| !["conditions", "nodes", "phase", "message", "observedGeneration"].contains(&field.as_str()));
+    }
+    object
 }
 
 fn as_written(object: &Value) -> Value {
@@ -92,8 +105,8 @@ fn absent(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// Lets no pod onto a node any more, and says in every configuration that the instance ends, so that no hook hands a role over to a
-/// server that ends as well. Returns the pods.
+/// Lets no pod onto a node any more, and says in every configuration that the instance ends, so that no hook hands a role over
+/// to a server that ends as well. Returns the pods.
 pub(crate) fn cordon(store: &mut Store) -> Result<Vec<Key>, Refusal> {
     const BY: Manner<'static> = Manner::by("kubectl");
     let keys = |store: &Store, resource: &str| store.list(resource, None).map(|(key, _)| key.clone()).collect::<Vec<_>>();
@@ -111,7 +124,6 @@ pub(crate) fn cordon(store: &mut Store) -> Result<Vec<Key>, Refusal> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
     use super::*;
 
@@ -135,7 +147,11 @@ mod tests {
     fn instances_with_claims_come_back_whole_and_others_as_they_were_written() {
         let annotations = json!({names::CONSENT: "discard-writes:x", "mine": "1"});
         let objects = BTreeMap::from([
-            object("valkeys.rds.valkey.buf.red", "kept", json!({"status": {"phase": "Ready"}})),
+            object(
+                "valkeys.rds.valkey.buf.red",
+                "kept",
+                json!({"status": {"phase": "Ready", "conditions": [1], "lastVersion": "9.1"}}),
+            ),
             object(CLAIMS, "claim", json!({"instance": "kept"})),
             object("secrets", "kept-account", json!({"instance": "kept"})),
             object(
@@ -151,6 +167,8 @@ mod tests {
         ]);
         let (saved, anew) = sorted_out(Saved { objects, version: 9, made: 9 });
         assert_eq!((names_of(&saved), saved.version), (vec!["claim", "kept-account", "mine", "kept"], 9));
+        let kept = &saved.objects[&Key::new("valkeys.rds.valkey.buf.red", "n", "kept")];
+        assert_eq!(kept["status"], json!({"lastVersion": "9.1"}), "nothing is said of pods that are gone");
         let mut anew: Vec<_> = anew
             .into_iter()
             .map(|object| (object["metadata"].clone(), object["spec"].clone(), object.get("status").cloned()))

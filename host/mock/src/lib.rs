@@ -20,9 +20,9 @@
 //! 3. There is no DNS: where a mounted file names a Service, the kubelet here writes its addresses.
 //!
 //! # Rooms
-//! [`bed`] is a world to be in, one that lasts where it is asked for; [`operator`] the operator in it; [`kubelet`] makes processes
-//! of pods, [`process`] owns one; [`services`] makes addresses of Services. [`scenario`] runs what folders say, under the eyes of
-//! the [`oracle`]s.
+//! [`bed`] is a world to be in, one that lasts where it is asked for; [`operator`] the operator in it; [`kubelet`] makes
+//! processes of pods, [`process`] owns one; [`services`] makes addresses of Services. [`scenario`] runs what folders say, under
+//! the eyes of the [`oracle`]s.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod address;

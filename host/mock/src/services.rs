@@ -101,7 +101,8 @@ async fn pass_on(mut client: TcpStream, endpoint: SocketAddrV4) {
     let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
 }
 
-/// Listens on all ports of one address: the wanted one, or another where that is taken (by another world with a Service of that name).
+/// Listens on all ports of one address: the wanted one, or another where that is taken (by another world with a Service of that
+/// name).
 async fn listen(wanted: Ipv4Addr, ports: &[u16]) -> std::io::Result<(Ipv4Addr, Vec<(u16, TcpListener)>)> {
     let mut address = wanted;
     loop {
@@ -206,7 +207,7 @@ mod tests {
         let key = Key::new("services", "n", format!("s{}", std::process::id()));
         let ports = json!([{"name": "client", "port": 6379, "targetPort": "client"}]);
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": key.name, "namespace": "n"},
-            "spec": {"selector": {"role": "one"}, "ports": ports}});
+            "spec": {"selector": {"role": "one"}, "ports": ports, "publishNotReadyAddresses": true}});
         let services = Services::new(api.clone());
         let running = tokio::spawn(services.clone().run());
         api.write(|store| store.create("services", service, BY)).unwrap();

@@ -1,11 +1,12 @@
 //! The command line. Each option can come from the environment, which is how the chart sets them.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as Arguments, Parser, Subcommand};
 
-/// Runs Valkey on Kubernetes.
+/// Runs Valkey on Kubernetes, or without it on one machine.
 #[derive(Parser)]
 #[command(name = "valkey-operator", version, about)]
 pub(crate) struct Args {
@@ -17,6 +18,13 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run the operator.
     Run(Box<RunOptions>),
+    /// Run Valkey on this machine, without Kubernetes ('local help' says more).
+    #[command(disable_help_flag = true)]
+    Local {
+        /// What 'valkey-operator-local', the program beside this one, takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Work with policies.
     Policy {
         #[command(subcommand)]

@@ -4,6 +4,7 @@
 mod args;
 mod http;
 mod journal;
+mod local;
 mod metrics;
 mod pack;
 mod run;
@@ -16,6 +17,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Run(options) => runtime()?.block_on(run::run(*options)),
         Command::Policy { command: PolicyCommand::Pack(options) } => pack::pack(&options),
+        Command::Local { arguments } => local::run(&arguments),
         Command::Journal(options) => runtime()?.block_on(journal::print(&options)),
     }
 }

@@ -3,7 +3,8 @@
 //! Each client that faults should tell from others gets an address of its own.
 //!
 //! # Guarantees
-//! Only who knows an entrance's token is answered: whoever is on this machine can connect to the loopback, and Secrets are served.
+//! Only who knows an entrance's token is answered: whoever is on this machine can connect to the loopback, and Secrets are
+//! served.
 //!
 //! # Assumptions
 //! Strategic merge patches are taken as merge patches: the same for labels, annotations and scalars, which is what people patch

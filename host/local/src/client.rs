@@ -1,0 +1,102 @@
+//! The commands that talk to the owner.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::{fs, io};
+
+use anyhow::{Context, bail};
+
+use crate::args::{ApplyOptions, DownOptions, KillOptions, Output, StatusOptions};
+use crate::control::{Reply, Request};
+use crate::folder::{Folder, FolderError};
+use crate::view::{self, View};
+
+/// `status`.
+pub(crate) fn status(folder: &Folder, options: &StatusOptions) -> anyhow::Result<()> {
+    let view = match ask(folder, &Request::Status { wait_s: options.wait })? {
+        Reply::View(view) => view,
+        other => return said(other),
+    };
+    match options.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&view)?),
+        Output::Text => println!("{}", view::written(&view)),
+    }
+    if options.wait.is_some() && !view.is_ready() { bail!("not ready: {}", not_ready(&view)) } else { Ok(()) }
+}
+
+fn not_ready(view: &View) -> String {
+    let waiting = view.instances.iter().filter(|instance| !instance.ready);
+    let told: Vec<String> = waiting.map(|instance| format!("{}: {}", instance.name, instance.message)).collect();
+    if told.is_empty() { "there is no instance".to_owned() } else { told.join("; ") }
+}
+
+/// `apply`.
+pub(crate) fn apply(folder: &Folder, options: &ApplyOptions) -> anyhow::Result<()> {
+    let files = options.files.iter().map(|file| text_of(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    said(ask(folder, &Request::Apply { files })?)
+}
+
+/// A manifest's name and text.
+pub(crate) fn text_of(file: &Path) -> anyhow::Result<(String, String)> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("standard input can't be read")?;
+        return Ok(("standard input".to_owned(), text));
+    }
+    let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
+    Ok((file.display().to_string(), text))
+}
+
+/// `kill`.
+pub(crate) fn kill(folder: &Folder, options: KillOptions) -> anyhow::Result<()> {
+    said(ask(folder, &Request::Kill { pod: options.pod, signal: options.signal })?)
+}
+
+/// `down`.
+pub(crate) fn down(folder: &Folder, options: &DownOptions) -> anyhow::Result<()> {
+    match connect(folder) {
+        Ok(stream) => said(exchange(folder, stream, &Request::Down { delete_data: options.delete_data })?),
+        Err(FolderError::NobodyThere(_)) if options.delete_data && folder.path().exists() => {
+            folder.hold()?.delete()?;
+            println!("{} is deleted", folder.path().display());
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn said(reply: Reply) -> anyhow::Result<()> {
+    match reply {
+        Reply::Done(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            Ok(())
+        }
+        Reply::Refused(why) => bail!("{}", why.join("\n")),
+        Reply::View(_) => bail!("the owner answers something else than was asked; is it of another version?"),
+    }
+}
+
+fn ask(folder: &Folder, request: &Request) -> anyhow::Result<Reply> {
+    exchange(folder, connect(folder)?, request)
+}
+
+fn connect(folder: &Folder) -> Result<UnixStream, FolderError> {
+    let socket = folder.socket();
+    UnixStream::connect(&socket).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => FolderError::NobodyThere(folder.path().into()),
+        _ => FolderError::Unusable { path: socket, error },
+    })
+}
+
+fn exchange(folder: &Folder, mut stream: UnixStream, request: &Request) -> anyhow::Result<Reply> {
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.write_all(&text)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    if line.is_empty() {
+        bail!("the owner of {} ended before it answered", folder.path().display());
+    }
+    serde_json::from_str(&line).context("the owner's answer can't be read; is it of another version?")
+}

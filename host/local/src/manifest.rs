@@ -1,0 +1,215 @@
+//! What people write: manifests in YAML or JSON, and whether they may be applied.
+//!
+//! # Guarantees
+//! 1. All documents are judged before any is applied, and all faults are told, each with its file, document and field.
+//! 2. The judgement is a cluster's: schema, then the rules of the CRDs, those about changes, too, which [`vko_api::rules`]
+//!    holds in Rust beside their CEL.
+//!
+//! # Flow
+//! 1. [`read`] the text. 2. [`faults`] of all. 3. Nothing: apply.
+
+use serde_json::{Value, json};
+use vko_api::rules::{NEWEST, transitions};
+use vko_api::translate::{read as read_valkey, read_sentinel};
+use vko_api::validate;
+use vko_api::validate::validate_sentinel;
+use vko_apiserver::validate::{Fault, admit};
+use vko_apiserver::{Key, Refusal, Resource, Store};
+use vko_mock::Images;
+use vko_mock::bed::NAMESPACE;
+
+use crate::servers;
+
+/// Kinds that people may bring, and none else: the rest is the operator's, or has no meaning here.
+const WRITTEN: [&str; 4] = ["Valkey", "Sentinel", "Secret", "ConfigMap"];
+
+/// A document of a manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Document {
+    /// Where it is, for people: file and number.
+    pub(crate) place: String,
+    pub(crate) object: Value,
+}
+
+impl Document {
+    fn text(&self, pointer: &str) -> &str {
+        self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// `Valkey demo`.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.text("/kind"), self.text("/metadata/name"))
+    }
+}
+
+/// Reads a text; documents without a namespace are in [`NAMESPACE`].
+///
+/// # Errors
+/// It is no YAML, or holds no document; with the place.
+pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Document>, String> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| format!("{file}: no YAML: {error}"))?;
+    let documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+    if documents.is_empty() {
+        return Err(format!("{file}: there is no document in it"));
+    }
+    let alone = documents.len() == 1;
+    let place = |index: usize| if alone { file.to_owned() } else { format!("{file}, document {}", index + 1) };
+    let document = |(index, mut object): (usize, Value)| {
+        if object.is_object() && object["metadata"].is_object() && object["metadata"].get("namespace").is_none() {
+            object["metadata"]["namespace"] = json!(NAMESPACE);
+        }
+        Document { place: place(index), object }
+    };
+    Ok(documents.into_iter().enumerate().map(document).collect())
+}
+
+/// What is wrong with them, as the API server would say it; nothing if they may be applied.
+pub(crate) fn faults(documents: &[Document], store: &Store, images: &Images) -> Vec<String> {
+    let place = |document: &Document, why: String| format!("{}: {why}", document.place);
+    documents
+        .iter()
+        .flat_map(|document| faults_of(document, store, images).into_iter().map(move |why| place(document, why)))
+        .collect()
+}
+
+fn faults_of(document: &Document, store: &Store, images: &Images) -> Vec<String> {
+    let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
+    let (name, namespace) = (document.text("/metadata/name"), document.text("/metadata/namespace"));
+    for (field, value) in [("apiVersion", api_version), ("kind", kind), ("metadata.name", name)] {
+        if value.is_empty() {
+            return vec![format!("{field} is missing")];
+        }
+    }
+    if !WRITTEN.contains(&kind) {
+        let why = match kind {
+            "Cluster" | "Failover" => "is made by the operator; write a Valkey",
+            "User" => "is not supported yet",
+            _ => "has no meaning here",
+        };
+        return vec![format!("kind {kind} {why} ({} can be written)", WRITTEN.join(", "))];
+    }
+    let Some(resource) = store.resources().find(|known| known.kind == kind && known.api_version() == api_version) else {
+        let known = store.resources().find(|known| known.kind == kind).map(Resource::api_version).unwrap_or_default();
+        return vec![format!("apiVersion is {api_version}; {kind} is served as {known}")];
+    };
+    let invalid = |why: String| Refusal::invalid(kind, name, &why).to_string();
+    let shape = shape(resource, &document.object);
+    if !shape.is_empty() {
+        return shape.into_iter().map(invalid).collect();
+    }
+    let live = store.get(&Key::new(resource.id(), namespace, name)).map(|live| &**live);
+    let mut broken = broken_rules(kind, &document.object, live);
+    if broken.is_empty() && ["Valkey", "Sentinel"].contains(&kind) {
+        let line = Some(document.text("/spec/version")).filter(|line| !line.is_empty()).unwrap_or(NEWEST);
+        if images.server(line).is_none() {
+            return vec![format!("{}: spec.version: {}", document.name(), servers::how_to_get(images, line))];
+        }
+    }
+    broken.drain(..).map(invalid).collect()
+}
+
+fn shape(resource: &Resource, object: &Value) -> Vec<String> {
+    let fault = |fault| match fault {
+        Fault::Invalid(why) => why,
+        Fault::Unknown(path) => format!("{}: no such field", path.trim_start_matches('.')),
+    };
+    admit(resource, &mut object.clone()).into_iter().map(fault).collect()
+}
+
+fn broken_rules(kind: &str, object: &Value, live: Option<&Value>) -> Vec<String> {
+    let (broken, changes) = match kind {
+        "Valkey" => (read_valkey(object).map(|valkey| validate(&valkey)), transitions::valkey()),
+        "Sentinel" => (read_sentinel(object).map(|sentinel| validate_sentinel(&sentinel)), transitions::sentinel()),
+        _ => return Vec::new(),
+    };
+    let mut told: Vec<String> = match broken {
+        Ok(broken) => broken.iter().map(ToString::to_string).collect(),
+        Err(error) => return vec![error.to_string()],
+    };
+    told.extend(live.into_iter().flat_map(|live| transitions::refused(&changes, &live["spec"], &object["spec"])));
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vko_apiserver::store::Manner;
+
+    fn store() -> Store {
+        let mut store = Store::default();
+        for crd in vko_api::crd::crds() {
+            store.create(Resource::definitions(), serde_json::to_value(crd).unwrap(), Manner::by("t")).unwrap();
+        }
+        let live = read("live", &valkey("version: '9.1', arch: replica, replicas: {replicasOfShard: 2}")).unwrap().remove(0);
+        store.create("valkeys.rds.valkey.buf.red", live.object, Manner::by("t")).unwrap();
+        store
+    }
+
+    fn valkey(spec: &str) -> String {
+        format!(
+            "apiVersion: rds.valkey.buf.red/v1alpha1\nkind: Valkey\nmetadata: {{name: demo}}\nspec: {{{spec}, resources: {{limits: {{memory: 64Mi}}}}}}\n"
+        )
+    }
+
+    fn images() -> Images {
+        let here = std::env::current_exe().unwrap();
+        Images::of_lines([("9.1".to_owned(), here.clone())], &here).unwrap()
+    }
+
+    fn told(text: &str) -> String {
+        match read("a.yaml", text) {
+            Err(error) => error,
+            Ok(documents) => faults(&documents, &store(), &images()).join("\n"),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let good = valkey("version: '9.1', arch: replica, replicas: {replicasOfShard: 3}");
+        let other = good.replace("demo", "other");
+        for (name, text, expected) in [
+            ("good", good.clone(), ""),
+            ("two good ones", format!("{good}---\n{other}"), ""),
+            ("a secret", "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {password: p}}".to_owned(), ""),
+            ("no YAML", "a: [".to_owned(), "a.yaml: no YAML"),
+            ("nothing", "---\n".to_owned(), "no document"),
+            ("no kind", "apiVersion: v1".to_owned(), "a.yaml: kind is missing"),
+            ("no object", "- 1".to_owned(), "apiVersion is missing"),
+            ("no name", "{apiVersion: v1, kind: Secret}".to_owned(), "metadata.name is missing"),
+            (
+                "the second",
+                format!("{good}---\n{}", other.replace("arch", "arc")),
+                "a.yaml, document 2: 422 Invalid: Valkey \"other\" is invalid: spec.arc: no such field",
+            ),
+            ("another version of the API", good.replace("v1alpha1", "v1"), "rds.valkey.buf.red/v1alpha1"),
+            ("a kind of the operator's", good.replace("Valkey", "Failover"), "write a Valkey"),
+            ("a kind of somebody else's", good.replace("kind: Valkey", "kind: Deployment"), "no meaning here"),
+            ("a number for a text", good.replace("'9.1'", "9.1"), "spec.version: must be of type string, not 9.1"),
+            ("a broken rule", other.replace("replicasOfShard: 3", "replicasOfShard: 9"), "spec.replicas.replicasOfShard"),
+            ("a line that isn't here", other.replace("9.1", "8.1"), "no server of 8.1 on this machine, but 9.1 ("),
+            (
+                "a change that is refused",
+                good.replace("arch: replica", "arch: cluster").replace("replicas: {", "replicas: {shards: 3, "),
+                "spec.arch",
+            ),
+        ] {
+            let found = told(&text);
+            assert_eq!(found.is_empty(), expected.is_empty(), "{name}: {found}");
+            assert!(found.contains(expected), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn examples_of_the_documentation_are_good() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let documents = read("example", &text.replace("name: demo", "name: example")).unwrap();
+            assert_eq!(faults(&documents, &store(), &images()), Vec::<String>::new(), "{}", path.display());
+            seen += 1;
+        }
+        assert!(seen >= 4);
+    }
+}
