@@ -4,12 +4,15 @@
 # line NAME: the folder below $SERVERS that an image's servers go to. 7.2 is Redict, 7.2-redis is Redis 7.0 (lib/images.sh).
 SERVER_IMAGES=(valkey-9.1 valkey-8.1 valkey-7.2 redis-7.0)
 
-# unpack_servers: $SERVERS/LINE/{valkey-server,valkey-sentinel,valkey-cli,valkey-benchmark}. Each runs with the dynamic
+# unpack_servers [LINE...]: $SERVERS/LINE/{valkey-server,valkey-sentinel,valkey-cli,valkey-benchmark}, of all lines or these. Each runs with the dynamic
 # linker and the libraries of its own suite, so it does not matter what this machine has. It replaces the wrapper's
 # process: the PID that a test started is the server's.
 unpack_servers() {
   local name line root tool
+  mkdir -p "$IMAGES"
   for name in "${SERVER_IMAGES[@]}"; do
+    image_recipe "$name"
+    if (($# > 0)) && [[ " $* " != *" $TAG "* ]]; then continue; fi
     build_image "$name"
     image_recipe "$name"
     line=$TAG root=$SERVERS/.roots/$name
