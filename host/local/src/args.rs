@@ -54,7 +54,7 @@ pub(crate) struct StatusOptions {
     /// How to write it.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Wait so many seconds at most until every instance is ready; an error if one isn't by then.
+    /// Wait so many seconds at most until it is up and every instance is ready; an error if one isn't by then.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u64>,
 }

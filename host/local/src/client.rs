@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::{Context, bail};
@@ -12,9 +13,15 @@ use crate::control::{Reply, Request};
 use crate::folder::{Folder, FolderError};
 use crate::view::{self, View};
 
+/// Between two looks for an owner: there is no event for a socket that isn't there.
+const NOBODY: Duration = Duration::from_millis(50);
+
 /// `status`.
 pub(crate) fn status(folder: &Folder, options: &StatusOptions) -> anyhow::Result<()> {
-    let view = match ask(folder, &Request::Status { wait_s: options.wait })? {
+    let end = Instant::now() + Duration::from_secs(options.wait.unwrap_or(0));
+    let stream = connect_until(folder, end)?;
+    let wait_s = options.wait.map(|_| end.saturating_duration_since(Instant::now()).as_secs());
+    let view = match exchange(folder, stream, &Request::Status { wait_s })? {
         Reply::View(view) => view,
         other => return said(other),
     };
@@ -79,6 +86,16 @@ fn said(reply: Reply) -> anyhow::Result<()> {
 
 fn ask(folder: &Folder, request: &Request) -> anyhow::Result<Reply> {
     exchange(folder, connect(folder)?, request)
+}
+
+/// Connects to an owner that may be starting.
+fn connect_until(folder: &Folder, end: Instant) -> Result<UnixStream, FolderError> {
+    loop {
+        match connect(folder) {
+            Err(FolderError::NobodyThere(_)) if Instant::now() < end => std::thread::sleep(NOBODY),
+            connected => return connected,
+        }
+    }
 }
 
 fn connect(folder: &Folder) -> Result<UnixStream, FolderError> {

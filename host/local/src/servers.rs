@@ -19,6 +19,8 @@ const PROGRAMS: [&str; 2] = ["valkey-server", "redis-server"];
 pub(crate) enum ServersError {
     #[error("there is no {} in PATH; {GET_ONE}", PROGRAMS.join(" and no "))]
     NonePresent,
+    #[error("{} holds no LINE/valkey-server; {GET_ONE}", .0.display())]
+    NoneIn(PathBuf),
     #[error("{}: {why}; {GET_ONE}", .server.display())]
     Unusable { server: PathBuf, why: String },
     #[error(transparent)]
@@ -35,7 +37,10 @@ const GET_ONE: &str = "install one (Debian 13: apt-get install valkey-server; ot
 pub(crate) fn find(folder: Option<&Path>) -> Result<Images, ServersError> {
     let agent = agent_beside();
     if let Some(folder) = folder {
-        return Ok(Images::of(folder, &agent)?);
+        return Images::of(folder, &agent).map_err(|missing| match missing {
+            Missing::Servers(folder) => ServersError::NoneIn(folder),
+            agent => agent.into(),
+        });
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let server = std::env::split_paths(&path)

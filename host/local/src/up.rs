@@ -6,7 +6,7 @@
 //!    in its grace. A second signal ends everything at once.
 //!
 //! # Flow
-//! 1. Hold the folder; find servers and agent.
+//! 1. Find servers and agent, read the manifests; hold the folder.
 //! 2. Open the world, with what was in the folder; apply the manifests.
 //! 3. Start the operator; listen on the socket.
 //! 4. Tell what changes, answer the other commands.
@@ -51,9 +51,9 @@ enum End {
 pub(crate) async fn up(folder: Folder, options: UpOptions) -> anyhow::Result<()> {
     log();
     let mut signals = Signals::new()?;
-    let held = folder.hold()?;
     let images = servers::find(options.servers.as_deref())?;
     let files = options.files.iter().map(|file| client::text_of(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let held = folder.hold()?;
     let teller = Teller { began: Instant::now() };
     let policies = tokio::task::spawn_blocking(Policies::built_in);
     let world = Arc::new(World::open(folder.clone(), images).await?);

@@ -250,6 +250,8 @@ impl Bed {
         let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
         let longest = self.api.read(|store| store.list("pods", None).map(|(_, pod)| grace(pod)).max().unwrap_or(0));
         for pod in &pods {
+            // One that a fault has stopped hears no SIGTERM; one that doesn't run needs nothing.
+            let _ = self.signal_at(pod, Signal::CONT);
             self.delete(pod)?;
         }
         let on_nodes = |store: &Store| store.list("pods", None).any(|(_, pod)| pod.pointer("/spec/nodeName").is_some());
