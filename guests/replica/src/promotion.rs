@@ -23,7 +23,7 @@ use vko_sdk::{plan, planning::Track};
 use crate::candidates::{Preferences, best, eligible, in_lineage, may_return, promotable};
 use crate::consent::{self, Kind};
 use crate::decision::{AT_ONCE_MS, BY_ITSELF, Block, Cause, Decision, PRIMARY, SOON_MS, bound_step, names, promote};
-use crate::primary::{Writer, closed_at, hears_primary, writer};
+use crate::primary::{FENCE_MARGIN_MS, Writer, closed_at, hears_primary, writer};
 use crate::view::{Member, STALE_MS, Standing, View};
 
 /// Whom the data speaks for.
@@ -270,8 +270,12 @@ fn close(view: &View<'_>, silent: &Member<'_>, fence: &FenceRecord) -> Option<De
     let now = view.observed.now;
     let left = closed_at(fence).map_or(SOON_MS, |at| at.saturating_sub(now));
     (left > 0).then(|| {
-        let message =
-            format!("{} is silent and fenced; it acknowledges no write any more in {left} ms at the latest", silent.name);
+        // No countdown: each look would write another status, and each write wakes a look.
+        let after = (fence.max_lag + FENCE_MARGIN_MS).div_ceil(1000);
+        let message = format!(
+            "{} is silent and fenced; it acknowledges no write any more {after} s after its last replica was detached",
+            silent.name
+        );
         Decision { look_again: left, ..Decision::wait(Block::new(PRIMARY, Cause::FenceClosing, message, BY_ITSELF)) }
     })
 }

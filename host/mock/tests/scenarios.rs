@@ -7,6 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use support::twin::{self, Compared};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use vko_mock::Images;
@@ -35,7 +36,9 @@ fn chosen() -> Vec<Scenario> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scenarios_end_as_expected_and_no_oracle_objects() {
-    let (images, policies, places) = (Images::of_environment().unwrap(), support::policies(), Arc::new(Semaphore::new(AT_ONCE)));
+    let compared = Arc::new(Compared::default());
+    let (images, policies, places) =
+        (Images::of_environment().unwrap(), twin::policies(&compared), Arc::new(Semaphore::new(AT_ONCE)));
     let mut running = JoinSet::new();
     for scenario in chosen() {
         let (images, policies, places) = (images.clone(), policies.clone(), places.clone());
@@ -50,7 +53,7 @@ async fn scenarios_end_as_expected_and_no_oracle_objects() {
         let (name, result) = ended.unwrap();
         match result {
             Ok(report) => println!(
-                "scenario {name}: {:.1} s, {} writes kept, {} requests",
+                "scenario {name}: {:.1} s, {} writes kept, asked for {:?}",
                 report.took.as_secs_f64(),
                 report.acks,
                 report.requests
@@ -61,5 +64,6 @@ async fn scenarios_end_as_expected_and_no_oracle_objects() {
             }
         }
     }
+    compared.report();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }

@@ -17,6 +17,7 @@ fn promoted(plan: &Plan) -> Vec<&str> {
 fn check(scene: &Scene, seed: u64) -> Plan {
     let plan = decide(&scene.observed).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     assert_eq!(plan, decide(&scene.observed).unwrap(), "seed {seed}: the same facts, another plan");
+    check_words(scene, &plan, seed);
     let view = scene.view();
     if let Writer::Pod(uid) = &plan.routing.writer {
         let member = view.by_pod(uid).unwrap_or_else(|| panic!("seed {seed}: the writer isn't a pod of this instance"));
@@ -32,6 +33,18 @@ fn check(scene: &Scene, seed: u64) -> Plan {
     }
     check_tracks(&plan, &view, seed);
     plan
+}
+
+/// A moment later the same is said in the same words: a countdown would be another status at each look, and each status wakes one.
+fn check_words(scene: &Scene, plan: &Plan, seed: u64) {
+    let mut later = scene.observed.clone();
+    later.now += 7;
+    let later = decide(&later).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
+    let words = |plan: &Plan| format!("{:?} {:?}", plan.status, plan.blocked);
+    let without_numbers = |plan: &Plan| words(plan).replace(|c: char| c.is_ascii_digit(), "");
+    if without_numbers(plan) == without_numbers(&later) {
+        assert_eq!(words(plan), words(&later), "seed {seed}: the words count down");
+    }
 }
 
 /// Tracks are independent, each step says why, nobody is told to follow anybody but a primary, and no primary is removed.

@@ -56,7 +56,7 @@ pub(super) async fn live(kubelet: Arc<Kubelet>, key: Key, uid: String) -> String
         ready: false,
     };
     let versions = kubelet.api.versions();
-    let mut life = Life { kubelet, key, uid, node, ip, folder, versions, known, untold: false, volumes: BTreeMap::new() };
+    let mut life = Life { kubelet, key, uid, node, ip, folder, versions, known, volumes: BTreeMap::new() };
     life.run().await;
     life.release();
     let Life { kubelet, uid, folder, .. } = life;
@@ -85,8 +85,6 @@ struct Life {
     folder: PathBuf,
     versions: watch::Receiver<u64>,
     known: Known,
-    /// Something was to be told while the node was cut off.
-    untold: bool,
     volumes: BTreeMap<String, PathBuf>,
 }
 
@@ -184,10 +182,12 @@ impl Life {
                         return None;
                     }
                     None => {
-                        if self.untold {
+                        let pod = self.pod();
+                        // Others say what they think of a node that is cut off.
+                        if pod.as_ref().is_some_and(|pod| status::is_ready(pod) != self.known.ready) {
                             self.tell();
                         }
-                        let found = self.pod().map(|pod| pod["metadata"]["annotations"].clone()).unwrap_or_default();
+                        let found = pod.map(|pod| pod["metadata"]["annotations"].clone()).unwrap_or_default();
                         if std::mem::replace(&mut annotations, found.clone()) != found {
                             refresh = Instant::now();
                         }
@@ -356,9 +356,8 @@ impl Life {
         self.kubelet.api.now()
     }
 
-    fn tell(&mut self) {
-        self.untold = self.kubelet.fault(&self.node).is_some();
-        if self.untold {
+    fn tell(&self) {
+        if self.kubelet.fault(&self.node).is_some() {
             return;
         }
         let now = self.now();

@@ -75,6 +75,11 @@ pub(super) fn of(pod: &Value, known: &Known, now: &str) -> Value {
     status
 }
 
+/// Whether the pod's object says that it is ready.
+pub(super) fn is_ready(pod: &Value) -> bool {
+    list(pod, "/status/conditions").iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
 fn set_condition(status: &mut Value, name: &str, holds: bool, now: &str) {
     let wanted = if holds { "True" } else { "False" };
     if !status["conditions"].is_array() {

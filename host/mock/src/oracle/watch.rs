@@ -13,8 +13,8 @@ use vko_apiserver::{ApiServer, Key, Store};
 
 use super::disruption::{self, Happening};
 use super::keeping::Deletion;
-use super::sample;
 use super::writers::Sample;
+use super::{quiet, sample};
 use crate::bed::{Bed, NAMESPACE};
 use crate::scenario::target::Pod;
 
@@ -33,7 +33,7 @@ pub struct Recorded {
     /// Events for people: reason and note.
     pub events: Vec<(String, String)>,
     /// What operators asked to change.
-    pub requests: Vec<Request>,
+    pub requests: Vec<quiet::Seen>,
     /// Members that workloads want.
     wanted: BTreeMap<String, u64>,
     ready: BTreeSet<String>,
@@ -98,7 +98,7 @@ async fn follow(api: Arc<ApiServer>, recorder: Arc<Recorder>) {
         let requests = api.requests.take();
         api.read(|store| {
             let mut recorded = recorder.lock();
-            recorded.take_requests(requests);
+            recorded.take_requests(recorder.now(), requests);
             // What was compacted away isn't known: scripts that ask for it lose what happened just before.
             let events = store.events_after(position).map(|events| events.cloned().collect::<Vec<_>>()).unwrap_or_default();
             events.iter().for_each(|event| recorded.take(store, event));
@@ -111,13 +111,13 @@ async fn follow(api: Arc<ApiServer>, recorder: Arc<Recorder>) {
 }
 
 impl Recorded {
-    fn take_requests(&mut self, requests: Vec<Request>) {
+    fn take_requests(&mut self, at: Duration, requests: Vec<Request>) {
         for request in requests.into_iter().filter(|request| request.client.starts_with(OPERATORS)) {
             let ends = request.key.resource == "pods" && ["delete", "evict"].contains(&request.verb) && request.code < 300;
             if ends {
                 self.happened(&request.key.name, Happening::Ended);
             }
-            self.requests.push(request);
+            self.requests.push((at, request));
         }
     }
 

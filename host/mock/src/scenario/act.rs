@@ -1,6 +1,6 @@
 //! Carries steps out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use serde_json::json;
@@ -8,7 +8,7 @@ use vko_apiserver::store::{DeleteOptions, Manner};
 use vko_apiserver::{Key, Refusal, Store};
 
 use super::client::Client;
-use super::run::{PATIENCE, Running, Stage, StageError};
+use super::run::{CALM, PATIENCE, Running, Stage, StageError};
 use super::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, SignalName, Step, Targets, Wait, Writes};
 use super::target::{self, Pod, Target};
 use super::wait;
@@ -127,6 +127,9 @@ impl Stage<'_> {
             self.operators.remove(name);
             return Ok(());
         }
+        if let Wait::Calm(name) = wait {
+            return self.calm(name).await;
+        }
         let recorder = self.recording.recorder.clone();
         let holds = |store: &Store| match wait {
             Wait::Ready(name) => wait::is_ready(store, name),
@@ -139,9 +142,22 @@ impl Stage<'_> {
             Wait::PodsReady(_) => wait::readiness(store, &pods, true),
             Wait::Pods(count) => target::pods(store).len() == *count,
             Wait::Leader(name) => wait::leads(store, name),
-            Wait::OperatorEnded(_) => true,
+            Wait::OperatorEnded(_) | Wait::Calm(_) => true,
         };
         Ok(self.bed.until(&format!("{wait:?}"), PATIENCE, |store| holds(store).then_some(())).await?)
+    }
+
+    async fn calm(&self, name: &str) -> Result<(), StageError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let ready = |store: &Store| wait::is_ready(store, name).then_some(());
+            self.bed.until(&format!("{name} is ready for {CALM:?}"), left, ready).await?;
+            let unready = |store: &Store| (!wait::is_ready(store, name)).then_some(());
+            if self.bed.until("it isn't any more", CALM, unready).await.is_err() {
+                return Ok(());
+            }
+        }
     }
 
     async fn writes(&mut self, writes: &Writes) -> Result<(), StageError> {

@@ -15,6 +15,7 @@ mod act;
 mod client;
 pub mod folder;
 pub mod run;
+pub mod seed;
 pub mod step;
 pub mod target;
 mod wait;

@@ -24,14 +24,16 @@ use super::wait;
 use crate::bed::{Bed, BedError, NAMESPACE};
 use crate::images::Images;
 use crate::operator::Operator;
-use crate::oracle::watch::{OPERATORS, Recording};
+use crate::oracle::watch::Recording;
 use crate::oracle::{Violation, disruption, ending, keeping, quiet, writers};
 use crate::scenario::step::FIRST_OPERATOR;
 
 /// For what a step waits for. Reached only when something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Ready for so long, an instance has got over what was before: a look comes at least every five seconds.
+pub const CALM: Duration = Duration::from_secs(6);
 /// From the last fault's end to the declared state and rest.
-const SETTLED: Duration = Duration::from_secs(240);
+const SETTLED_SECONDS: u64 = 240;
 /// So long without a request for a change is rest: what the operator does by time it does more often.
 const REST: Duration = Duration::from_secs(8);
 /// What two servers may take at once where no fault's bound says more.
@@ -73,8 +75,10 @@ pub struct Report {
     pub took: Duration,
     /// Acknowledged writes that were verified.
     pub acks: usize,
-    /// What operators asked to change.
-    pub requests: usize,
+    /// What operators asked to change: how often by verb and resource.
+    pub requests: BTreeMap<String, usize>,
+    /// Reasons of the events that were written.
+    pub events: BTreeSet<String>,
 }
 
 /// A run that did not go well.
@@ -142,7 +146,10 @@ pub async fn run(scenario: &Scenario, images: &Images, policies: &Policies) -> R
         let what = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
         return Err(failure(scenario, what, violations, stage.state()));
     }
-    let requests = stage.recording.recorder.read(|recorded| recorded.requests.len());
+    let (requests, events) = stage
+        .recording
+        .recorder
+        .read(|recorded| (quiet::summed(&recorded.requests), recorded.events.iter().map(|(reason, _)| reason.clone()).collect()));
     let (acks, ended, last) = (stage.acks, stage.bed.api.read(ending::ending), last_manifests(&stage.bed));
     stage.bed.close().await;
     if scenario.expect.ends_as_created {
@@ -153,7 +160,7 @@ pub async fn run(scenario: &Scenario, images: &Images, policies: &Policies) -> R
             return Err(failure(scenario, what, differing, String::new()));
         }
     }
-    Ok(Report { took: began.elapsed(), acks, requests })
+    Ok(Report { took: began.elapsed(), acks, requests, events })
 }
 
 fn failure(scenario: &Scenario, what: String, violations: Vec<Violation>, state: String) -> Box<Failure> {
@@ -218,7 +225,7 @@ impl<'a> Stage<'a> {
 
     /// The declared state, and rest.
     async fn settle(&mut self) -> Result<(), String> {
-        let end = Instant::now() + SETTLED;
+        let end = Instant::now() + Duration::from_secs(self.scenario.expect.settles_within_seconds.unwrap_or(SETTLED_SECONDS));
         let expected = &self.scenario.expect.conditions;
         let ready = Condition { kind: "Ready".into(), status: "True".into(), reason: None };
         let is_reached = |store: &Store| {
@@ -234,7 +241,7 @@ impl<'a> Stage<'a> {
             let unrest = self
                 .recording
                 .recorder
-                .read(|recorded| quiet::unrest(&recorded.requests[before..], OPERATORS).into_iter().cloned().collect::<Vec<_>>());
+                .read(|recorded| quiet::unrest(&recorded.requests[before..]).into_iter().cloned().collect::<Vec<_>>());
             if unrest.is_empty() && self.bed.api.read(is_reached) {
                 return Ok(());
             }
@@ -252,6 +259,7 @@ impl<'a> Stage<'a> {
             let mut found = writers::two_at_once(&recorded.samples, Duration::from_secs_f64(bound));
             found.extend(keeping::kept(&recorded.deletions, &expect.may_go));
             found.extend(disruption::one_at_a_time(&recorded.pods));
+            found.extend(quiet::storms(&recorded.requests));
             found.extend(events(expect, &recorded.events));
             if settled && expect.conditions.is_empty() {
                 let pods: BTreeSet<String> = self.bed.api.read(target::pods).into_iter().map(|pod| pod.uid).collect();
@@ -278,16 +286,25 @@ impl<'a> Stage<'a> {
             .flat_map(|running| self.bed.api.read(wait::instances).into_iter().map(move |name| (&running.operator, name)))
         {
             for line in operator.journal(NAMESPACE, &name).iter().rev().take(JOURNAL).rev() {
-                let _ = write!(text, "\n{}", line.chars().take(JOURNAL_LINE).collect::<String>());
+                let _ = write!(text, "\n{}", brief(line));
             }
         }
         text
     }
 }
 
-/// Entries of a journal that a failure shows, and characters of each.
-const JOURNAL: usize = 6;
-const JOURNAL_LINE: usize = 3000;
+/// Entries of a journal that a failure shows.
+const JOURNAL: usize = 25;
+
+/// An entry of a journal without what was observed and what is desired.
+fn brief(line: &str) -> String {
+    let Ok(mut entry) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
+    if entry["event"] != "decision" {
+        return line.to_owned();
+    }
+    let (plan, refused) = (entry["plan"].take(), entry["refused"].take());
+    format!("{} {}: {}, tracks {}, refused {refused}", entry["at"], entry["policy"], plan["status"]["message"], plan["tracks"])
+}
 
 fn events(expect: &super::folder::Expect, seen: &[(String, String)]) -> Vec<Violation> {
     let is_seen = |reason: &&String| seen.iter().any(|(known, _)| known == *reason);

@@ -118,7 +118,7 @@ pub struct Pod {
     pub workload: String,
     /// Its instance.
     pub instance: String,
-    /// Whether it carries the primary's label.
+    /// Whether it carries the primary's label; in a cluster, where Services don't go by roles, whether its Valkey says so.
     pub primary: bool,
     /// Whether it is ready.
     pub ready: bool,
@@ -157,12 +157,21 @@ impl Pod {
 
 /// All pods of instances.
 pub fn pods(store: &Store) -> Vec<Pod> {
-    store.list("pods", Some(NAMESPACE)).map(|(_, pod)| Pod::of(pod)).collect()
+    store.list("pods", Some(NAMESPACE)).map(|(_, pod)| seen(store, pod)).collect()
 }
 
 /// The pod of that name.
 pub fn named(store: &Store, name: &str) -> Option<Pod> {
-    store.get(&Key::new("pods", NAMESPACE, name)).map(|pod| Pod::of(pod))
+    store.get(&Key::new("pods", NAMESPACE, name)).map(|pod| seen(store, pod))
+}
+
+fn seen(store: &Store, object: &Value) -> Pod {
+    let mut pod = Pod::of(object);
+    let valkey = store.get(&Key::new("valkeys.rds.valkey.buf.red", NAMESPACE, &pod.instance));
+    let nodes = valkey.filter(|valkey| valkey["spec"]["arch"] == "cluster").and_then(|valkey| valkey.pointer("/status/nodes"));
+    let leads = |node: &Value| node["podName"] == *pod.name && node["role"] == "master";
+    pod.primary |= nodes.and_then(Value::as_array).is_some_and(|nodes| nodes.iter().any(leads));
+    pod
 }
 
 /// The pods of an instance (one shard of it, or all) that are `what`.

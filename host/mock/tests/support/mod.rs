@@ -2,6 +2,8 @@
 
 #![allow(dead_code, missing_docs)]
 
+pub(crate) mod twin;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::OnceLock;
