@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +33,42 @@ fn chosen() -> Vec<Scenario> {
     let (chosen, left): (Vec<Scenario>, Vec<Scenario>) = all.into_iter().partition(|scenario| full || scenario.expect.quick);
     left.iter().for_each(|scenario| println!("skipped: {} runs in full runs", scenario.name));
     chosen
+}
+
+/// Rows of docs/faults.md: class, and what shows it.
+fn classes() -> BTreeMap<u32, Vec<String>> {
+    let page = std::fs::read_to_string(folder().join("../../docs/faults.md")).unwrap();
+    let cells = |line: &str| -> Option<(u32, Vec<String>)> {
+        let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+        let shown = cells.get(2)?.split(", ").map(|item| item.trim_matches('`').to_owned());
+        Some((cells.first()?.parse().ok()?, shown.collect()))
+    };
+    page.lines().filter_map(cells).collect()
+}
+
+#[test]
+fn every_class_of_faults_has_what_shows_it_or_says_why_not() {
+    let (classes, scenarios) = (classes(), Scenario::all(&folder()).unwrap());
+    assert_eq!(classes.keys().copied().collect::<Vec<_>>(), (1..=121).step_by(2).collect::<Vec<_>>());
+    let mut later = Vec::new();
+    for (class, shown) in &classes {
+        for item in shown.iter().take_while(|item| !item.starts_with("later: ")) {
+            let Some((file, name)) = item.split_once("::") else {
+                assert!(scenarios.iter().any(|scenario| scenario.name == *item), "{class}: no scenario {item}");
+                continue;
+            };
+            let text = std::fs::read_to_string(folder().join("../..").join(file)).unwrap_or_default();
+            assert!(text.contains(&format!("fn {name}(")), "{class}: {file} has no test {name}");
+        }
+        later.extend(shown[0].strip_prefix("later: ").map(|why| format!("{class}: {why}")));
+    }
+    for scenario in scenarios {
+        let listed = |class: &&u32| classes.get(class).is_some_and(|shown| shown.contains(&scenario.name));
+        let by_page: Vec<u32> = classes.keys().filter(listed).copied().collect();
+        assert_eq!(scenario.expect.classes, by_page, "{}: its classes and docs/faults.md differ", scenario.name);
+        assert!(!scenario.expect.about.is_empty(), "{} says not what it is about", scenario.name);
+    }
+    println!("figure: classes of faults that wait = {}\n{}", later.len(), later.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
-//! Scenarios drawn by seeds. In full runs (`VKO_TIER=full`) fresh seeds for ten minutes (`VKO_SEED_MINUTES`); a failing one is written as
-//! a folder, and the command that repeats it is printed. `VKO_SEED=N` runs one, `VKO_SEED_TIMES` (1 to 20) times, and says how
-//! often it fails.
+//! Scenarios drawn by seeds. In full runs (`VKO_TIER=full`) fresh seeds for ten minutes (`VKO_SEED_MINUTES`); a failing one is
+//! written as a folder, and the command that repeats it is printed. `VKO_SEED=N` runs one, `VKO_SEED_TIMES` (1 to 20) times,
+//! and says how often it fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;

@@ -35,7 +35,8 @@ fn check(scene: &Scene, seed: u64) -> Plan {
     plan
 }
 
-/// A moment later the same is said in the same words: a countdown would be another status at each look, and each status wakes one.
+/// A moment later the same is said in the same words: a countdown would be another status at each look, and each status wakes
+/// one.
 fn check_words(scene: &Scene, plan: &Plan, seed: u64) {
     let mut later = scene.observed.clone();
     later.now += 7;

@@ -65,21 +65,25 @@ impl Client {
         let record = tokio::task::spawn_blocking(move || writer.stop()).await;
         let record = record.map_err(|error| client(&error))?.map_err(|error| client(&error))?;
         let acks = record.acks.len();
-        let judged = tokio::task::spawn_blocking(move || judge(&record, &entrance, bound)).await;
-        judged.map_err(|error| client(&error))?.map_err(|error| client(&error))?;
+        judge(record, entrance, bound).await.map_err(|error| client(&error))?;
         Ok((acks, bound))
     }
 }
 
-/// Reads until somebody answers.
-fn judge(record: &Record, entrance: &Entrance, bound: Bound) -> vko_clients::Result {
-    let end = std::time::Instant::now() + PATIENCE;
+/// Reads until somebody answers. The cluster client panics while it knows no server of a slot: that is no answer either.
+async fn judge(record: Record, entrance: Entrance, bound: Bound) -> vko_clients::Result {
+    let (record, end) = (Arc::new(record), Instant::now() + PATIENCE);
     let lost = loop {
-        match record.lost(entrance) {
-            Ok(lost) => break lost,
-            Err(error) if std::time::Instant::now() > end => return Err(error),
-            Err(_) => std::thread::sleep(LOOK),
+        let (read, entrance) = (record.clone(), entrance.clone());
+        let error = match tokio::task::spawn_blocking(move || read.lost(&entrance)).await {
+            Ok(Ok(lost)) => break lost,
+            Ok(Err(error)) => error,
+            Err(panicked) => panicked.into(),
+        };
+        if Instant::now() > end {
+            return Err(error);
         }
+        tokio::time::sleep(LOOK).await;
     };
     within(&lost, bound)?;
     within(&record.reads.1, bound)

@@ -48,7 +48,8 @@ pub struct Expect {
     pub may_go: Vec<String>,
     /// For longer than the bound of the verified faults (1 s where there are none) two servers may take writes, seconds.
     pub two_writers_seconds: Option<f64>,
-    /// From the end of the last fault to the declared state and rest, seconds; where nothing is said, what is generous for a busy machine.
+    /// From the end of the last fault to the declared state and rest, seconds; where nothing is said, what is generous for a
+    /// busy machine.
     pub settles_within_seconds: Option<u64>,
     /// The instances end as if their last manifests had been created at once.
     pub ends_as_created: bool,
