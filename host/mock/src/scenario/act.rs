@@ -147,14 +147,20 @@ impl Stage<'_> {
         Ok(self.bed.until(&format!("{wait:?}"), PATIENCE, |store| holds(store).then_some(())).await?)
     }
 
+    /// What a status said before its operator died is no word on what came after: one that lives must lead all the time.
     async fn calm(&self, name: &str) -> Result<(), StageError> {
         let end = Instant::now() + PATIENCE;
+        let led = |store: &Store| {
+            let mut living = self.operators.iter().filter(|(_, running)| !running.faults.has_ended());
+            living.any(|(name, _)| wait::leads(store, name))
+        };
+        let holds = |store: &Store| led(store) && wait::is_ready(store, name);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let ready = |store: &Store| wait::is_ready(store, name).then_some(());
-            self.bed.until(&format!("{name} is ready for {CALM:?}"), left, ready).await?;
-            let unready = |store: &Store| (!wait::is_ready(store, name)).then_some(());
-            if self.bed.until("it isn't any more", CALM, unready).await.is_err() {
+            let what = format!("an operator leads and {name} is ready for {CALM:?}");
+            self.bed.until(&what, left, |store| holds(store).then_some(())).await?;
+            let broken = self.bed.until("it isn't any more", CALM, |store| (!holds(store)).then_some(())).await;
+            if broken.is_err() && self.bed.api.read(holds) {
                 return Ok(());
             }
         }

@@ -134,7 +134,8 @@ impl From<Targets> for Words {
 pub enum Wait {
     /// The instance of that name is ready, for the spec of now.
     Ready(String),
-    /// The instance of that name was ready for [`CALM`](super::run::CALM) on end: what was before is over.
+    /// An operator leads, and the instance of that name was ready for [`CALM`](super::run::CALM) on end: what was before is
+    /// over.
     Calm(String),
     /// A condition of an instance.
     Condition {

@@ -64,5 +64,7 @@ pub(super) fn readiness(store: &Store, pods: &[Pod], wanted: bool) -> bool {
 pub(super) fn leads(store: &Store, operator: &str) -> bool {
     let lease = store.get(&Key::new("leases.coordination.k8s.io", OPERATORS, "valkey-operator"));
     let holder = lease.and_then(|lease| lease.pointer("/spec/holderIdentity")?.as_str().map(str::to_owned));
-    holder.is_some_and(|holder| holder.starts_with(operator))
+    // What follows its name is this life's.
+    holder.and_then(|holder| holder.strip_prefix(operator).map(|rest| !rest.starts_with(|c: char| c.is_ascii_digit())))
+        == Some(true)
 }
