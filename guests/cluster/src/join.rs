@@ -11,8 +11,8 @@
 //! # Flow
 //! 1. The hub: a server that most others have a link to, of these the lowest id, so that each look has the same one.
 //! 2. Whoever doesn't know the hub, or isn't known by it, is introduced; whoever has lost all links, too, once it had time to
-//!    find the others by itself. If nobody has a link to anybody, all addresses are new: at once. That it comes late, when those before
-//!    it are introduced already, changes only the few seconds.
+//!    find the others by itself. If nobody has a link to anybody, all addresses are new: at once. That it comes late, when
+//!    those before it are introduced already, changes only the few seconds.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,9 @@ use crate::view::{Node, View, recorded};
 
 /// Introductions of one look: each costs both ends a handshake, and gossip spreads the rest.
 pub const BATCH_MAX: usize = 64;
-/// How long (ms) after its start a server has to find the others by itself, where somebody has links: it dials every address of its file
-/// at once, and where one of them is right the links are up again 1.8 s after the start. Where all its addresses are old nobody finds it.
+/// How long (ms) after its start a server has to find the others by itself, where somebody has links: it dials every address of
+/// its file at once, and where one of them is right the links are up again 1.8 s after the start. Where all its addresses are
+/// old nobody finds it.
 pub const HEAL_MS: u64 = 2_500;
 /// How long (ms) after its start a server may still be about to reach the nodes of its file: it dials each of them at once.
 pub const STRANGER_MS: u64 = 5_000;

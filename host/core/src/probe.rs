@@ -8,7 +8,8 @@
 //! 4. A word of any Sentinel makes all servers and Sentinels be asked at once, whatever the interval.
 //! 5. Whatever the interval, nothing is decided on the answer to a question of long ago ([`Probes::refresh`]).
 //! 6. Of Sentinels that others share, only what concerns the instance is news.
-//! 7. After each step the servers that it changed are asked wholly, before the next look. This, 4 and 5 are one thing ([`Again`]).
+//! 7. After each step the servers that it changed are asked wholly, before the next look. This, 4 and 5 are one thing
+//!    ([`Again`]).
 //!
 //! # Flow
 //! 1. The instance hands in its servers (`follow`); tasks start for new ones and end for those that are gone.
@@ -119,8 +120,8 @@ impl<W: World> Probes<W> {
         self.pace.send_if_modified(|pace| std::mem::replace(pace, interval) != interval);
     }
 
-    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who was
-    /// never asked is not waited for: a pod that starts has nothing to say.
+    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who
+    /// was never asked is not waited for: a pod that starts has nothing to say.
     pub async fn refresh(&self) {
         let Some(then) = self.world.monotonic().checked_sub(ASKED_AGE_MAX) else { return };
         let asked = self.memory.asked();

@@ -102,7 +102,7 @@ fn cases() -> Vec<Case> {
         replica("deletes a claim", deletes_a_claim, "[]", Caught::ByRule("ClaimInUse")),
         replica("re-parents the primary", primary_follows, "[]", Caught::ByRule("OnlyCopy")),
         replica("asks for what is not carried out", unlisted, "[]", Caught::ByRule("OperationNotListed")),
-        replica("follows a stale view", first_plan_for_ever, KILLED, Caught::ByOracle("the declared state")),
+        replica("follows a stale view", first_plan_for_ever, KILLED, Caught::ByOracle("no rest")),
         replica("never acts", never_acts, "[]", Caught::ByOracle("the declared state")),
         replica("says something else each time", restless, "[]", Caught::ByOracle("no rest")),
         replica("routes writers to a replica", wrong_writer, "[]", Caught::ByOracle("the client")),

@@ -4,7 +4,8 @@
 //! # Guarantees
 //! 1. One look at a time; a look has no blocking wait but the deadlines of its requests.
 //! 2. A panic or an error in one instance's look ends that look and no other instance's.
-//! 3. A quiet instance costs no API request; it is looked at again every ten minutes. A busy one rests as long as it works ([`rest`]).
+//! 3. A quiet instance costs no API request; it is looked at again every ten minutes. A busy one rests as long as it works
+//!    ([`rest`]).
 //! 4. When the Lease is lost the task is dropped, with its probes and tracks, in the middle of whatever it did.
 //!
 //! # Flow of a look

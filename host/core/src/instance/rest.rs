@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Work that is too little to rest from. A look at an instance of six servers takes about a millisecond.
 const LIGHT_MAX: Duration = Duration::from_millis(10);
-/// The longest rest: what a failover may be late by, however slow the machine is. The work of a look at 640 servers, each of another
-/// mind, is about 200 ms.
+/// The longest rest: what a failover may be late by, however slow the machine is. The work of a look at 640 servers, each of
+/// another mind, is about 200 ms.
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// How long to rest after a look that took so much work, from its end on.
