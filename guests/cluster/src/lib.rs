@@ -193,7 +193,7 @@ fn one<'a>(
             let message = format!("a member of {} owns slots, and the others don't know it yet", shard.workload);
             from(vec![Block::new(&shard.workload, Cause::MembersAwaited, message, BY_ITSELF)])
         }
-        (None, []) if view.had_primary(shard) => from(takeover::unowned(view, shard, able, taken, steps)),
+        (None, []) if view.had_primary(shard) => takeover::unowned(view, shard, able, taken, steps),
         (None, []) => from(creation::create(view, shard, able, taken, steps).into_iter().collect()),
     }
 }

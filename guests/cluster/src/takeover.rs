@@ -240,9 +240,9 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
     Decision { data_lost: Some(text), ..Decision::default() }
 }
 
-/// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Consent is
-/// asked for the member with the most keys.
-pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken: &[SlotRange], steps: &mut Steps) -> Vec<Block> {
+/// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Where data may be
+/// left, consent is asked for the member with the most keys; where they lived with pods that are gone, the shard starts anew.
+pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken: &[SlotRange], steps: &mut Steps) -> Decision {
     let slots = slots::minus(&shard.planned, taken);
     let awaited = shard.nodes.iter().find(|n| n.says.is_none() && n.member.pod.is_some());
     let (cause, message) = match awaited {
@@ -264,17 +264,25 @@ pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken
     if let Some(node) = appointed.filter(|_| !slots.is_empty()) {
         let reason = format!("{} was named the primary of {} and got no slots; all is empty", node.member.name, shard.workload);
         steps.add(node, own(node, &slots, reason).expecting(Expectation::DataSetEmpty(node.uid().into())));
-        return Vec::new();
+        return Decision::default();
+    }
+    // Nobody could bring anything back: a person has nothing to decide.
+    let nothing_left = shard.nodes.iter().all(|n| n.says.is_some() && n.keys() == Some(0) && n.member.claim.is_none());
+    let first = free.clone().min_by_key(|n| n.member.ordinal).filter(|_| nothing_left && !slots.is_empty());
+    if let Some(node) = first {
+        let text = format!("the data of {} went with its pods; it starts anew with {}, empty", shard.workload, node.member.name);
+        steps.add(node, own(node, &slots, text.clone()).expecting(Expectation::DataSetEmpty(node.uid().into())));
+        return Decision { data_lost: Some(text), ..Decision::default() };
     }
     let heir = free.max_by_key(|n| (n.keys(), u32::MAX - n.member.ordinal)).filter(|_| !slots.is_empty());
-    let Some(heir) = heir else { return vec![block] };
+    let Some(heir) = heir else { return Decision::wait(block) };
     let token = consent::token(view.observed, Kind::SlotsDataLoss, &heir.member.name, &[heir.uid(), "unowned"]);
     if !consent::given(view.observed, &token) {
-        return vec![block.or_consent(token)];
+        return Decision::wait(block.or_consent(token));
     }
     let reason = format!("a person consents to give {} the slots of {}", heir.member.name, shard.workload);
     steps.add(heir, own(heir, &slots, reason).consented(token));
-    Vec::new()
+    Decision::default()
 }
 
 /// Whether a member may come back with the data of this shard.

@@ -21,6 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use vko_api::names;
 
+use crate::instance::ending::is_held;
 use crate::instance::{Instance, Key, Shared};
 use crate::journal::Journal;
 use crate::lease::Transition;
@@ -163,6 +164,10 @@ impl<W: World> Manager<W> {
                 self.wake(Key { namespace: object.namespace().into(), name: object.name().into() });
             }
         }
+        // What an end left behind while nobody was here.
+        for secret in self.shared.world.cached_all(Kind::Secret).iter().filter(|secret| is_held(secret)) {
+            self.wake(Key { namespace: secret.namespace().into(), name: secret.label(names::INSTANCE).into() });
+        }
     }
 
     fn changed(&mut self, change: &Change) {
@@ -184,7 +189,8 @@ impl<W: World> Manager<W> {
         }
         let world = &self.shared.world;
         let there = |kind| world.cached(&crate::object::ObjectId::new(kind, &key.namespace, &key.name)).is_some();
-        if !Kind::INSTANCES.into_iter().any(there) {
+        let left = || world.cached_of(Kind::Secret, &key.namespace, &key.name).iter().any(is_held);
+        if !Kind::INSTANCES.into_iter().any(there) && !left() {
             self.tasks.remove(&key);
             self.lock_journals().remove(&key);
             self.shared.metrics.instances.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));

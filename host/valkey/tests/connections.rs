@@ -234,6 +234,27 @@ async fn a_refused_login_is_told_without_the_password_and_tried_anew() {
     assert_eq!(servers.call(&target, Command::Role, LONG).await, Ok(primary()));
 }
 
+/// What is said of a moment to whoever logs in: a server that our agent holds, one that loads, a user without a right yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dial_that_failed_is_not_remembered() {
+    for answer in [
+        "-HELD behind: a replica has data that this primary lacks\r\n",
+        "-LOADING the data set\r\n",
+        "-NOPERM no right to run hello\r\n",
+    ] {
+        for word in ["HELLO", "CLIENT"] {
+            let fake = Fake::start(move |number, words| match words.split(' ').next() {
+                Some(first) if number == 0 && first == word => Then::Say(answer),
+                _ => healthy(words),
+            });
+            let (servers, target) = (Administration::new(), fake.target("pod", "p"));
+            let refused = servers.call(&target, Command::Role, LONG).await;
+            assert!(refused.is_err(), "{word}, {answer}: {refused:?}");
+            assert_eq!(servers.call(&target, Command::Role, LONG).await, Ok(primary()), "{word}, {answer}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_not_repeated() {
     let fake = Fake::start(|_, words| match words.split(' ').next() {

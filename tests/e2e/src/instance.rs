@@ -387,20 +387,23 @@ impl Instance {
         Ok(primary.clone())
     }
 
-    /// The primary of a shard, by what the servers say. There must be exactly one.
+    /// The primary of a shard, by what the servers say that can be asked: one may just be starting. There must be exactly one.
     ///
     /// # Errors
-    /// There is none, or more than one; a server can't be asked.
+    /// There is none, or more than one.
     pub fn shard_primary(&self, shard: u32) -> Result<Pod> {
         let workload = format!("drc-{}-{shard}", self.name);
-        let mut primaries = Vec::new();
+        let (mut primaries, mut silent) = (Vec::new(), Vec::new());
         for pod in self.servers()?.into_iter().filter(|pod| pod.workload == workload && !pod.ip.is_empty()) {
-            let info: String = self.at(&pod, "default")?.ask(&["INFO", "replication"])?;
-            if info_field(&info, "role") == Some("master") {
-                primaries.push(pod);
+            match self.at(&pod, "default")?.ask::<String>(&["INFO", "replication"]) {
+                Ok(info) if info_field(&info, "role") == Some("master") => primaries.push(pod),
+                Ok(_) => {}
+                Err(error) => silent.push(format!("{}: {error:#}", pod.name)),
             }
         }
-        let [primary] = primaries.as_slice() else { bail!("{workload} has these primaries: {primaries:?}") };
+        let [primary] = primaries.as_slice() else {
+            bail!("{workload} has these primaries: {primaries:?}; no answer: {silent:?}")
+        };
         Ok(primary.clone())
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use serde_json::Value;
 use vko_e2e::instance::{Arch, Instance, Pod, Wanted, condition};
 use vko_e2e::server::info_field;
@@ -186,14 +187,23 @@ fn a_primarys_node_is_lost() -> Result {
     }
     for version in settings::full_lines()? {
         let _operator = operator::alone()?;
-        under_writes("node-lost", &three_by_two(version), |_, primary, writer| {
-            operator::place(&primary.node, false)?;
-            let lost = bed::kill_node(&primary.node)?;
+        under_writes("node-lost", &three_by_two(version), |instance, _, writer| {
+            let node = node_with_one_primary(instance)?;
+            operator::place(&node, false)?;
+            let lost = bed::kill_node(&node)?;
             writer.wait_acks(SOME)?;
             lost.end()
         })?;
     }
     Ok(())
+}
+
+/// Members of different shards may share a node; losing most primaries with it is another fault.
+fn node_with_one_primary(instance: &Instance) -> Result<String> {
+    let primaries = (0..3).map(|shard| instance.shard_primary(shard)).collect::<Result<Vec<_>>>()?;
+    let on = |node: &str| primaries.iter().filter(|other| other.node == node).count();
+    let found = primaries.iter().find(|primary| on(&primary.node) == 1);
+    found.map(|primary| primary.node.clone()).with_context(|| format!("all primaries are on one node: {primaries:?}"))
 }
 
 #[test]

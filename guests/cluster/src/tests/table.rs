@@ -185,6 +185,32 @@ fn a_lost_shard_goes_on_by_consent() {
 }
 
 #[test]
+fn what_went_with_all_pods_is_given_up_and_what_may_be_left_is_not() {
+    let gone: Change = |w| {
+        for (shard, ordinal) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+            w.replace(shard, ordinal, false);
+        }
+        w.others.clear();
+    };
+    let table: [(&str, Change, bool); 4] = [
+        ("data lived with the pods", |_| {}, true),
+        ("on claims", |w| w.claims = true, false),
+        ("a member isn't back yet", |w| w.at(0, 1).state = State::NoPod, false),
+        ("a member came with keys", |w| w.at(0, 1).keys = 7, false),
+    ];
+    for (case, change, anew) in table {
+        let mut world = World::healthy(3, 2);
+        gone(&mut world);
+        change(&mut world);
+        let plan = plan(&world);
+        let lost = plan.status.conditions.iter().any(|c| c.kind == "DataLost" && c.state == Truth::Yes);
+        let owns = describe(&plan).contains("own 0-0-2 0-5460");
+        assert_eq!(owns, anew, "{case}: {}", describe(&plan));
+        assert!(lost || !anew, "{case}: people are told");
+    }
+}
+
+#[test]
 fn what_people_see() {
     let healthy = plan(&World::healthy(3, 2));
     assert_eq!((healthy.status.phase, healthy.status.message.as_str()), (Phase::Ready, "3 shards, 6 members, all slots served"));

@@ -6,7 +6,8 @@
 //! 2. An ending instance hands over to nobody: its hooks are told before its pods are stopped.
 //! 3. Claims go only when the spec or the `delete-pvc` finalizer says so; of the two, a spec that retains wins.
 //! 4. Nothing ends on the word of a cache alone.
-//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for, and neither are Sentinels elsewhere.
+//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for, and neither are Sentinels elsewhere. Secrets that an end
+//!    left behind are let go by whoever acts then: a namespace that goes takes its objects in any order.
 //!
 //! # Flow of an end
 //! 1. The ConfigMap says `ending`, pods are told.
@@ -38,6 +39,11 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// How long after a StatefulSet went claims of it may still appear: its controller makes those of all pods in one go, and was
 /// seen to be at it.
 const AFTER_SETS: Duration = Duration::from_secs(4);
+
+/// Whether a Secret waits for us to let it go.
+pub(crate) fn is_held(secret: &Object) -> bool {
+    secret.deleting() && secret.finalizers().any(|finalizer| finalizer == names::SECRET_FINALIZER)
+}
 
 /// Kinds that an instance owns.
 const CHILDREN: [Kind; 5] = [Kind::StatefulSet, Kind::Service, Kind::PodDisruptionBudget, Kind::ConfigMap, Kind::Secret];
@@ -115,6 +121,26 @@ impl<W: World> Instance<W> {
             self.drop_finalizer(&secret_id, &secret, names::SECRET_FINALIZER).await?;
         }
         self.drop_finalizer(id, topology, names::FINALIZER).await?;
+        Ok(Next::After(AGAIN))
+    }
+
+    /// Nobody is left who could use the accounts: lets their Secrets go. The end came in another order than ours (a namespace that
+    /// goes deletes topology objects before their Valkeys), or its last steps met Secrets that had just changed.
+    pub(super) async fn let_secrets_go(&self) -> Result<Next, ApiError> {
+        let secrets = self.shared.world.cached_of(Kind::Secret, &self.key.namespace, &self.key.name);
+        let held: Vec<Object> = secrets.into_iter().filter(is_held).collect();
+        if held.is_empty() {
+            return Ok(Next::Gone);
+        }
+        for kind in Kind::INSTANCES {
+            if self.shared.world.get(&self.own_id(kind)).await?.is_some() {
+                return Ok(Next::After(AGAIN));
+            }
+        }
+        for secret in held {
+            let id = ObjectId::new(Kind::Secret, &self.key.namespace, secret.name());
+            self.drop_finalizer(&id, &secret, names::SECRET_FINALIZER).await?;
+        }
         Ok(Next::After(AGAIN))
     }
 

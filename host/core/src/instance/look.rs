@@ -66,7 +66,7 @@ impl<W: World> Instance<W> {
             }
             (None, None) => match &valkey {
                 Some(valkey) => return Ok(self.finish(valkey).await?),
-                None => return Ok(Next::Gone),
+                None => return Ok(self.let_secrets_go().await?),
             },
             (Some(_), Some(topology)) if topology.object.deleting() => return Ok(self.release(topology).await?),
             (Some(_), _) => {}

@@ -20,7 +20,7 @@
 
 mod act;
 mod decide;
-mod ending;
+pub(crate) mod ending;
 mod finish;
 mod gather;
 mod learn;

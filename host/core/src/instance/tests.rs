@@ -379,6 +379,29 @@ async fn an_end_in_order() {
 }
 
 #[tokio::test]
+async fn secrets_that_an_end_left_behind_are_let_go() {
+    let secrets = |world: &FakeWorld| count(world, Kind::Secret);
+    let delete_secrets = |world: &FakeWorld| {
+        for object in world.state().objects.values_mut().filter(|object| object["kind"] == "Secret") {
+            object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+        }
+    };
+    let (world, mut instance) = made().await;
+    let held = secrets(&world);
+    delete_secrets(&world);
+    instance.look().await.unwrap();
+    assert_eq!(secrets(&world), held, "the Valkey lives: its servers use them");
+    // A namespace that goes takes the topology object first, whose children the Valkey gets, and then the Valkey.
+    world.state().objects.retain(|id, _| !Kind::INSTANCES.contains(&id.kind));
+    assert_eq!(instance.look().await.unwrap(), Next::After(std::time::Duration::from_secs(2)));
+    let left = |object: &Value| {
+        object.pointer("/metadata/finalizers").is_some_and(|all| all.to_string().contains(names::SECRET_FINALIZER))
+    };
+    assert!(!world.state().objects.values().any(left), "none is held for ever");
+    assert_eq!(instance.look().await.unwrap(), Next::Gone);
+}
+
+#[tokio::test]
 async fn claims_go_only_when_asked() {
     let table = [
         ("nothing is said", None, false, true),
