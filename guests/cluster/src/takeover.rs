@@ -240,8 +240,8 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
     Decision { data_lost: Some(text), ..Decision::default() }
 }
 
-/// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Where data may be
-/// left, consent is asked for the member with the most keys; where they lived with pods that are gone, the shard starts anew.
+/// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Where data may
+/// be left, consent is asked for the member with the most keys; where they lived with pods that are gone, the shard starts anew.
 pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken: &[SlotRange], steps: &mut Steps) -> Decision {
     let slots = slots::minus(&shard.planned, taken);
     let awaited = shard.nodes.iter().find(|n| n.says.is_none() && n.member.pod.is_some());

@@ -130,8 +130,8 @@ impl Servers for Administration {
     async fn call(&self, target: &Target, command: Command, deadline: Duration) -> Result<Reply, ServerError> {
         let key = Key::of(target);
         let (number, dial) = self.take(&key, target);
-        // A dial that failed is nobody's any more, whatever the server said: a server that is held, or loads, says so in answer to the
-        // login, and would have said it for ever.
+        // A dial that failed is nobody's any more, whatever the server said: a server that is held, or loads, says so in answer
+        // to the login, and would have said it for ever.
         let dialled = async { dial.await.inspect_err(|_| self.drop_connection(&key, number)) };
         let outcome = self.bounded(deadline, async { send(dialled.await?, &command, deadline).await }).await;
         if let Err(error) = &outcome {

@@ -6,8 +6,8 @@
 //! 2. An ending instance hands over to nobody: its hooks are told before its pods are stopped.
 //! 3. Claims go only when the spec or the `delete-pvc` finalizer says so; of the two, a spec that retains wins.
 //! 4. Nothing ends on the word of a cache alone.
-//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for, and neither are Sentinels elsewhere. Secrets that an end
-//!    left behind are let go by whoever acts then: a namespace that goes takes its objects in any order.
+//! 5. Nothing hangs: a pod on a node that doesn't answer isn't waited for, and neither are Sentinels elsewhere. Secrets
+//!    that an end left behind are let go by whoever acts then: a namespace that goes takes its objects in any order.
 //!
 //! # Flow of an end
 //! 1. The ConfigMap says `ending`, pods are told.
@@ -124,8 +124,8 @@ impl<W: World> Instance<W> {
         Ok(Next::After(AGAIN))
     }
 
-    /// Nobody is left who could use the accounts: lets their Secrets go. The end came in another order than ours (a namespace that
-    /// goes deletes topology objects before their Valkeys), or its last steps met Secrets that had just changed.
+    /// Nobody is left who could use the accounts: lets their Secrets go. The end came in another order than ours (a
+    /// namespace that goes deletes topology objects before their Valkeys), or its last steps met Secrets that had just changed.
     pub(super) async fn let_secrets_go(&self) -> Result<Next, ApiError> {
         let secrets = self.shared.world.cached_of(Kind::Secret, &self.key.namespace, &self.key.name);
         let held: Vec<Object> = secrets.into_iter().filter(is_held).collect();
