@@ -26,10 +26,15 @@ pub(crate) fn status(folder: &Folder, options: &StatusOptions) -> anyhow::Result
         other => return said(other),
     };
     match options.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&view)?),
-        Output::Text => println!("{}", view::written(&view)),
+        Output::Json => say(&serde_json::to_string_pretty(&view)?),
+        Output::Text => say(&view::written(&view)),
     }
     if options.wait.is_some() && !view.is_ready() { bail!("not ready: {}", not_ready(&view)) } else { Ok(()) }
+}
+
+/// Writes lines. A reader that has gone, `head` say, is no reason to panic.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn not_ready(view: &View) -> String {
@@ -66,7 +71,7 @@ pub(crate) fn down(folder: &Folder, options: &DownOptions) -> anyhow::Result<()>
         Ok(stream) => said(exchange(folder, stream, &Request::Down { delete_data: options.delete_data })?),
         Err(FolderError::NobodyThere(_)) if options.delete_data && folder.path().exists() => {
             folder.hold()?.delete()?;
-            println!("{} is deleted", folder.path().display());
+            say(&format!("{} is deleted", folder.path().display()));
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -76,7 +81,7 @@ pub(crate) fn down(folder: &Folder, options: &DownOptions) -> anyhow::Result<()>
 fn said(reply: Reply) -> anyhow::Result<()> {
     match reply {
         Reply::Done(lines) => {
-            lines.iter().for_each(|line| println!("{line}"));
+            lines.iter().for_each(|line| say(line));
             Ok(())
         }
         Reply::Refused(why) => bail!("{}", why.join("\n")),

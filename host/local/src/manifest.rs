@@ -9,6 +9,7 @@
 //! 1. [`read`] the text. 2. [`faults`] of all. 3. Nothing: apply.
 
 use serde_json::{Value, json};
+use vko_api::names;
 use vko_api::rules::{NEWEST, transitions};
 use vko_api::translate::{read as read_valkey, read_sentinel};
 use vko_api::validate;
@@ -16,7 +17,7 @@ use vko_api::validate::validate_sentinel;
 use vko_apiserver::validate::{Fault, admit};
 use vko_apiserver::{Key, Refusal, Resource, Store};
 use vko_mock::Images;
-use vko_mock::bed::NAMESPACE;
+use vko_mock::bed::{NAMESPACE, OPERATORS};
 
 use crate::servers;
 
@@ -42,7 +43,7 @@ impl Document {
     }
 }
 
-/// Reads a text; documents without a namespace are in [`NAMESPACE`].
+/// Reads a text; documents without a namespace are in [`NAMESPACE`], policies where the operator looks for them.
 ///
 /// # Errors
 /// It is no YAML, or holds no document; with the place.
@@ -56,7 +57,8 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Document>, String> {
     let place = |index: usize| if alone { file.to_owned() } else { format!("{file}, document {}", index + 1) };
     let document = |(index, mut object): (usize, Value)| {
         if object.is_object() && object["metadata"].is_object() && object["metadata"].get("namespace").is_none() {
-            object["metadata"]["namespace"] = json!(NAMESPACE);
+            let is_policy = object["metadata"]["labels"][names::POLICY] == "true";
+            object["metadata"]["namespace"] = json!(if is_policy { OPERATORS } else { NAMESPACE });
         }
         Document { place: place(index), object }
     };
@@ -196,6 +198,18 @@ mod tests {
             let found = told(&text);
             assert_eq!(found.is_empty(), expected.is_empty(), "{name}: {found}");
             assert!(found.contains(expected), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn namespaces_where_none_is_said() {
+        let policy = "{kind: ConfigMap, metadata: {name: p, labels: {valkey.buf.red/policy: 'true'}}}";
+        for (text, expected) in [
+            (policy, OPERATORS),
+            ("{kind: ConfigMap, metadata: {name: p}}", NAMESPACE),
+            ("{kind: ConfigMap, metadata: {name: p, namespace: shop}}", "shop"),
+        ] {
+            assert_eq!(read("a", text).unwrap()[0].text("/metadata/namespace"), expected, "{text}");
         }
     }
 
