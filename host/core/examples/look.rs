@@ -1,9 +1,11 @@
 //! What a look at a cluster costs the host: `cargo run --example look`. Clusters of up to 128 shards of 5, quiet, and while every
 //! server is of another mind: each suspects a third of the others, and believes something of three nodes that nobody else does.
+//! With a folder as its argument it writes the observations there, for the example `decide` of `host/engine`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -145,7 +147,12 @@ fn look(cluster: Cluster) -> Result<(), Box<dyn Error>> {
         let started = Instant::now();
         steps = guard(&plan, &observed, calm, &[]).tracks.len();
         times.entry("4 guard").or_default().push(started.elapsed());
-        size = serde_json::to_vec(&observed)?.len();
+        let text = serde_json::to_vec(&observed)?;
+        size = text.len();
+        if let Some(folder) = std::env::args_os().nth(1) {
+            let minds = if cluster.torn { "torn" } else { "quiet" };
+            std::fs::write(Path::new(&folder).join(format!("{} x {}, {minds}.json", cluster.shards, cluster.members)), text)?;
+        }
     }
     let minds = if cluster.torn { "all of another mind" } else { "quiet" };
     println!(

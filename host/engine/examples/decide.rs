@@ -1,6 +1,7 @@
 //! How long a decision takes, native and in the sandbox: `cargo run -p vko-engine --example decide -- <component>`. Without an
 //! argument it takes `vko-misbehave.wasm` (which holds) of the folder that VKO_GUESTS names. A policy of the cluster architecture
-//! is shown clusters, up to 128 shards of 5, quiet and not made yet.
+//! is shown clusters, up to 128 shards of 5, quiet and not made yet; and after them the observations in the files that further
+//! arguments name (the example `look` of `host/core` writes some).
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;
@@ -27,7 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let promise = engine.describe(&component)?;
     let policy = engine.admit(&promise, &component)?;
     println!("{} {}: {} bytes, admitted in {:?}", promise.name, promise.version, component.len(), started.elapsed());
-    let scenes = scenes(policy.info().architecture);
+    let mut scenes = scenes(policy.info().architecture);
+    for file in std::env::args_os().skip(2).map(PathBuf::from) {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        scenes.push((name, serde_json::from_slice(&std::fs::read(&file)?)?));
+    }
     match policy.info().architecture {
         Architecture::Cluster => measure("native", &NativePolicy::<ClusterPolicy>::new(), &scenes)?,
         _ => measure("native, misbehave", &NativePolicy::<Misbehave>::new(), &scenes)?,
