@@ -10,16 +10,17 @@
 //!
 //! # Flow
 //! 1. Claims out of reach that may hold older data: wait, or go by consent.
-//! 2. Nobody holds data: the lowest ordinal that answers. One does: it. Several do: the best of one lineage, else by consent.
+//! 2. Sentinels may have made one that doesn't answer the primary: wait.
+//! 3. Nobody holds data: the lowest ordinal that answers. One does: it. Several do: the best of one lineage, else by consent.
 
 use vko_sdk::Observed;
-use vko_sdk::observation::Claim;
+use vko_sdk::observation::{Claim, ContainerState, Pod};
 
 use crate::candidates::{Preferences, best, eligible};
 use crate::consent;
 use crate::decision::{Block, Cause, Decision, PRIMARY, names, promote};
 use crate::promotion::{clear, loss_token};
-use crate::view::{Member, View};
+use crate::view::{Member, Standing, View};
 
 /// What to do while the first primary isn't named.
 pub fn create(view: &View<'_>, preferences: &Preferences<'_>) -> Decision {
@@ -47,7 +48,33 @@ pub fn create(view: &View<'_>, preferences: &Preferences<'_>) -> Decision {
             return by_consent(view, member, &filled, Block::new(PRIMARY, Cause::LineagesDiffer, message, remedy));
         }
     };
-    clear(view, member).unwrap_or_else(|| Decision::act(promote(view, member, reason, String::new())))
+    let open = clear(view, member).or_else(|| made_by_others(view, member));
+    open.unwrap_or_else(|| Decision::act(promote(view, member, reason, String::new())))
+}
+
+/// Where others decide, too (Sentinels that a former instance of this name left something with, say): one that doesn't answer may
+/// be the primary by their word, if that names it, or nobody.
+fn made_by_others(view: &View<'_>, chosen: &Member<'_>) -> Option<Decision> {
+    let named = view.authority.as_ref()?.named.as_deref();
+    let others = view.members.iter().filter(|m| m.ordinal != chosen.ordinal);
+    let other = others.filter(|m| runs_unheard(m)).find(|m| named.is_none() || named == m.uid())?;
+    if other.standing == Standing::Starting {
+        return Some(Decision::look(crate::decision::SOON_MS));
+    }
+    let message = format!("{} does not answer, and the Sentinels may have made it the primary", other.name);
+    let remedy = "bring it back into reach, or make its end certain: delete its pod and see it gone";
+    Some(Decision::wait(Block::new(PRIMARY, Cause::PrimarySilent, message, remedy)))
+}
+
+/// Whether its process may run, and gives no usable answer. A container that starts was heard before, or has never run.
+fn runs_unheard(member: &Member<'_>) -> bool {
+    let began = |pod: &Pod| pod.container == ContainerState::Running || member.facts_known().is_some();
+    let runs = |pod: &Pod| began(pod) && !pod.addresses.is_empty();
+    match member.standing {
+        Standing::Silent(_) | Standing::Refusing(_) => true,
+        Standing::Starting => member.pod.is_some_and(runs),
+        _ => false,
+    }
 }
 
 /// Nobody could take the role yet: pods still start, as a rule.
