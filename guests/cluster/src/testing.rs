@@ -9,9 +9,11 @@ use vko_sdk::observation::Outcome;
 use vko_sdk::planning::{Operation, Step, Takeover};
 use vko_sdk::slots;
 
+mod gallery;
 mod lives;
 mod observe;
 
+pub use self::gallery::gallery;
 pub use self::lives::{half_made, wounded};
 
 /// A server and its pod.

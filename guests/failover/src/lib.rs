@@ -32,8 +32,8 @@ pub mod monitors;
 pub mod report;
 pub mod spec;
 pub mod succession;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 use vko_replica::decision::{BY_ITSELF, PRIMARY};
 use vko_replica::primary::{Accepted, accept};

@@ -12,32 +12,38 @@ use crate::cause::Decision;
 use crate::group::Group;
 use crate::spec::{Settings, read, read_alone};
 
+mod gallery;
+mod random;
+pub use gallery::gallery;
+pub use random::random_watched;
+
 const OPTIONS: [(&str, &str); 3] = [("down-after-milliseconds", "5000"), ("failover-timeout", "60000"), ("parallel-syncs", "1")];
 
 /// A data set and its Sentinels. Each change returns it, so that faults can be strung together.
 #[derive(Debug, Clone)]
-pub(crate) struct Watched {
-    pub(crate) scene: Scene,
+pub struct Watched {
+    /// The data set; the Sentinels are in its observation.
+    pub scene: Scene,
     sentinel: serde_json::Value,
 }
 
 impl Watched {
     /// As declared: member 0 leads, three Sentinels watch it and see all there is.
-    pub(crate) fn healthy(name: &str, members: u32) -> Self {
+    pub fn healthy(name: &str, members: u32) -> Self {
         let mut scene = Scene::healthy(name, members);
         scene.unfence(0);
         Self::over(scene)
     }
 
     /// Never complete: the pods answer, the Sentinels know nothing.
-    pub(crate) fn new(name: &str, members: u32) -> Self {
+    pub fn new(name: &str, members: u32) -> Self {
         let mut watched = Self::over(Scene::new(name, members));
         watched.blank(0).blank(1).blank(2);
         watched
     }
 
     /// Sentinels over a scene; they watch member 0.
-    pub(crate) fn over(scene: Scene) -> Self {
+    pub fn over(scene: Scene) -> Self {
         let config: serde_json::Map<_, _> = OPTIONS.iter().map(|(k, v)| ((*k).to_owned(), (*v).into())).collect();
         let sentinel = serde_json::json!({"replicas": 3, "quorum": 2, "monitorConfig": config});
         let mut watched = Self { scene, sentinel };
@@ -52,7 +58,7 @@ impl Watched {
     }
 
     /// A Sentinel object that stands alone.
-    pub(crate) fn alone(name: &str) -> Self {
+    pub fn alone(name: &str) -> Self {
         let mut watched = Self::healthy(name, 1);
         let observed = &mut watched.scene.observed;
         observed.instance.kind = "Sentinel".into();
@@ -64,7 +70,7 @@ impl Watched {
     }
 
     /// The Sentinels aren't this instance's own.
-    pub(crate) fn refer(&mut self) -> &mut Self {
+    pub fn refer(&mut self) -> &mut Self {
         let address = |i: usize| Address { host: format!("10.2.0.{}", i + 1), port: 26_379 };
         let nodes: Vec<_> = (0..3).map(|i| serde_json::json!({"ip": address(i).host, "port": 26_379})).collect();
         self.sentinel["sentinelReference"] = serde_json::json!({"nodes": nodes});
@@ -78,7 +84,7 @@ impl Watched {
     }
 
     /// Changes the data set.
-    pub(crate) fn data(&mut self, change: impl FnOnce(&mut Scene) -> &mut Scene) -> &mut Self {
+    pub fn data(&mut self, change: impl FnOnce(&mut Scene) -> &mut Scene) -> &mut Self {
         change(&mut self.scene);
         *self = self.clone().respec();
         self
@@ -98,17 +104,19 @@ impl Watched {
         read(spec).or_else(|_| read_alone(spec)).unwrap_or_default()
     }
 
-    pub(crate) fn group(&self) -> Group<'_> {
+    /// The Sentinels as the policy reads them.
+    pub fn group(&self) -> Group<'_> {
         Group::new(&self.scene.observed, &self.settings())
     }
 
-    pub(crate) fn view(&self) -> View<'_> {
+    /// The data set as the policy reads it.
+    pub fn view(&self) -> View<'_> {
         let group = self.group();
         self.scene.view().under(Authority { monitor: group.name.clone(), named: group.named().map(str::to_owned) })
     }
 
     /// What is decided, in short. A consent that is asked for is given if the scene says so.
-    pub(crate) fn decided(&self, decide: impl Fn(&View<'_>, &Group<'_>) -> Decision) -> String {
+    pub fn decided(&self, decide: impl Fn(&View<'_>, &Group<'_>) -> Decision) -> String {
         let mut given = self.clone();
         let mut decision = decide(&given.view(), &given.group());
         if given.scene.consents() {
@@ -143,27 +151,27 @@ impl Watched {
     }
 
     /// It gives no answer.
-    pub(crate) fn mute(&mut self, i: usize) -> &mut Self {
+    pub fn mute(&mut self, i: usize) -> &mut Self {
         self.sentinel(i, |s| (s.reach, s.age) = (Reach::Silent(20_000), 20_000))
     }
 
     /// Its word is that old (ms).
-    pub(crate) fn aged(&mut self, i: usize, ms: u64) -> &mut Self {
+    pub fn aged(&mut self, i: usize, ms: u64) -> &mut Self {
         self.sentinel(i, |s| s.age = ms)
     }
 
     /// It doesn't trust its clock.
-    pub(crate) fn tilt(&mut self, i: usize) -> &mut Self {
+    pub fn tilt(&mut self, i: usize) -> &mut Self {
         self.sentinel(i, |s| s.tilt = true)
     }
 
     /// It watches nothing.
-    pub(crate) fn blank(&mut self, i: usize) -> &mut Self {
+    pub fn blank(&mut self, i: usize) -> &mut Self {
         self.sentinel(i, |s| s.monitors.clear())
     }
 
     /// Its pod is gone.
-    pub(crate) fn drop_sentinel(&mut self, i: usize) -> &mut Self {
+    pub fn drop_sentinel(&mut self, i: usize) -> &mut Self {
         let (uid, id) = (format!("uid-s-{i}"), format!("sid-{i}"));
         self.scene.observed.pods.retain(|p| p.uid != uid);
         self.scene.observed.sentinels.retain(|s| s.id != id);
@@ -171,47 +179,47 @@ impl Watched {
     }
 
     /// Its container starts again.
-    pub(crate) fn restart_sentinel(&mut self, i: usize) -> &mut Self {
+    pub fn restart_sentinel(&mut self, i: usize) -> &mut Self {
         self.mute(i).pod(i, |p| (p.container, p.restarts, p.ready) = (ContainerState::Starting, 1, false))
     }
 
     /// Its container crashes again and again.
-    pub(crate) fn stuck(&mut self, i: usize) -> &mut Self {
+    pub fn stuck(&mut self, i: usize) -> &mut Self {
         self.pod(i, |p| p.waiting = "CrashLoopBackOff".into())
     }
 
     /// It calls that member the primary, by that epoch.
-    pub(crate) fn says(&mut self, i: usize, member: usize, epoch: u64) -> &mut Self {
+    pub fn says(&mut self, i: usize, member: usize, epoch: u64) -> &mut Self {
         self.monitor(i, |m| (m.primary, m.config_epoch) = (Upstream::Pod(format!("uid-x-{member}")), epoch))
     }
 
     /// It calls an address the primary that no pod has.
-    pub(crate) fn says_stranger(&mut self, i: usize) -> &mut Self {
+    pub fn says_stranger(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.primary = Upstream::Other(Address { host: "10.0.0.99".into(), port: 6379 }))
     }
 
     /// It carries a failover out.
-    pub(crate) fn failing_over(&mut self, i: usize, state: &str) -> &mut Self {
+    pub fn failing_over(&mut self, i: usize, state: &str) -> &mut Self {
         self.monitor(i, |m| m.failover_state = state.into())
     }
 
     /// It holds the primary for down, and enough others agree.
-    pub(crate) fn objectively_down(&mut self, i: usize) -> &mut Self {
+    pub fn objectively_down(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| (m.subjectively_down, m.objectively_down) = (true, true))
     }
 
     /// It knows no replica.
-    pub(crate) fn knows_none(&mut self, i: usize) -> &mut Self {
+    pub fn knows_none(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.replicas.clear())
     }
 
     /// It knows no other Sentinel.
-    pub(crate) fn lonely(&mut self, i: usize) -> &mut Self {
+    pub fn lonely(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.peers.clear())
     }
 
     /// It lists a replica and a Sentinel that exist no more.
-    pub(crate) fn ghost(&mut self, i: usize) -> &mut Self {
+    pub fn ghost(&mut self, i: usize) -> &mut Self {
         let pod = || Upstream::Other(Address { host: "10.0.0.77".into(), port: 6379 });
         self.monitor(i, |m| {
             m.replicas.push(SentinelReplica { pod: pod(), run_id: String::new(), down: true, link_up: false });
@@ -220,74 +228,74 @@ impl Watched {
     }
 
     /// It sees too few others.
-    pub(crate) fn no_quorum(&mut self, i: usize) -> &mut Self {
+    pub fn no_quorum(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.quorum_reached = Some(false))
     }
 
     /// An option of it.
-    pub(crate) fn option(&mut self, i: usize, key: &str, value: &str) -> &mut Self {
+    pub fn option(&mut self, i: usize, key: &str, value: &str) -> &mut Self {
         self.monitor(i, |m| m.options.iter_mut().filter(|p| p.key == key).for_each(|p| p.value = value.into()))
     }
 
     /// It shows no options.
-    pub(crate) fn no_options(&mut self, i: usize) -> &mut Self {
+    pub fn no_options(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.options.clear())
     }
 
     /// People want that quorum.
-    pub(crate) fn want_quorum(&mut self, quorum: u32) -> &mut Self {
+    pub fn want_quorum(&mut self, quorum: u32) -> &mut Self {
         self.sentinel["quorum"] = quorum.into();
         *self = self.clone().respec();
         self
     }
 
     /// Its quorum.
-    pub(crate) fn quorum(&mut self, i: usize, quorum: u32) -> &mut Self {
+    pub fn quorum(&mut self, i: usize, quorum: u32) -> &mut Self {
         self.monitor(i, |m| m.quorum = quorum)
     }
 
     /// None watches anything.
-    pub(crate) fn blank_all(&mut self) -> &mut Self {
+    pub fn blank_all(&mut self) -> &mut Self {
         self.blank(0).blank(1).blank(2)
     }
 
     /// The primary has no replicas yet.
-    pub(crate) fn unattached(&mut self) -> &mut Self {
+    pub fn unattached(&mut self) -> &mut Self {
         self.data(|s| s.facts(0, |f| f.replicas.clear()))
     }
 
     /// It alone holds the primary for down.
-    pub(crate) fn subjectively_down(&mut self, i: usize) -> &mut Self {
+    pub fn subjectively_down(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.subjectively_down = true)
     }
 
     /// It says that it is the first one.
-    pub(crate) fn twin(&mut self, i: usize) -> &mut Self {
+    pub fn twin(&mut self, i: usize) -> &mut Self {
         self.sentinel(i, |s| s.id = "sid-0".into())
     }
 
     /// It refuses the login.
-    pub(crate) fn refuse_login(&mut self, i: usize) -> &mut Self {
+    pub fn refuse_login(&mut self, i: usize) -> &mut Self {
         let failure = Failure { lasting: 5_000, reason: "WRONGPASS invalid username-password pair".into() };
         self.sentinel(i, |s| s.reach = Reach::Refused(failure))
     }
 
     /// That was done at it so long ago (ms).
-    pub(crate) fn told(&mut self, i: usize, operation: &str, age: u64) -> &mut Self {
+    pub fn told(&mut self, i: usize, operation: &str, age: u64) -> &mut Self {
         let outcome = mk_outcome(operation, &format!("rfs-x-{i}"), OutcomeKind::Done, age);
         self.scene.observed.recent.push(outcome);
         self
     }
 
     /// The data set had another history before.
-    pub(crate) fn older_lineage(&mut self) -> &mut Self {
+    pub fn older_lineage(&mut self) -> &mut Self {
         let older = Lineage { replid: "older".into(), best_offset: 9, seen: NOW - 600_000 };
         self.scene.observed.ledger.lineages.push(older);
         self
     }
 
     /// A data server's `replica-priority`.
-    pub(crate) fn priority(&mut self, i: usize, priority: u32) -> &mut Self {
+    pub fn priority(&mut self, i: usize, priority: u32) -> &mut Self {
         self.data(|s| {
             s.facts(i, |f| {
                 if let Role::Replica(link) = &mut f.role {
@@ -298,7 +306,7 @@ impl Watched {
     }
 
     /// The last primary has been silent for that long (ms).
-    pub(crate) fn outage(&mut self, ms: u64) -> &mut Self {
+    pub fn outage(&mut self, ms: u64) -> &mut Self {
         let server = self.scene.observed.servers.iter_mut().find(|s| s.pod == "uid-x-0");
         if let Some(server) = server {
             (server.reach, server.age) = (Reach::Silent(ms), ms);
@@ -307,13 +315,13 @@ impl Watched {
     }
 
     /// The primary's history was first seen so long ago (ms).
-    pub(crate) fn new_lineage(&mut self, ms: u64) -> &mut Self {
+    pub fn new_lineage(&mut self, ms: u64) -> &mut Self {
         self.scene.observed.ledger.lineages.iter_mut().for_each(|l| l.seen = NOW - ms);
         self
     }
 
     /// What became of a step about the primary role.
-    pub(crate) fn recent(&mut self, operation: &str, outcome: OutcomeKind, age: u64) -> &mut Self {
+    pub fn recent(&mut self, operation: &str, outcome: OutcomeKind, age: u64) -> &mut Self {
         let outcome = mk_outcome(operation, vko_replica::decision::PRIMARY, outcome, age);
         self.scene.observed.recent.push(outcome);
         self

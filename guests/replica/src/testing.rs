@@ -13,8 +13,10 @@ use crate::decision::Decision;
 use crate::view::View;
 
 mod blank;
+mod gallery;
 mod random;
 mod scene;
+pub use gallery::{Exhibit, Need, gallery};
 pub use random::{XorShift, random_scene};
 pub use scene::Scene;
 
