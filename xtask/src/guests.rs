@@ -11,7 +11,8 @@
 //! # Flow, for each package
 //! 1. `cargo rustc --crate-type cdylib --features component` for wasm32 in the profile `guest` makes a core module.
 //! 2. wit-component makes a component of it and validates it.
-//! 3. The component goes to `<target>/guests/<package>.wasm`; size and SHA-256 are printed.
+//! 3. The component goes to `<target>/guests/<package>.wasm`, or, of a crate outside this workspace, into its folder; size and
+//!    SHA-256 are printed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,17 +27,27 @@ const PACKAGES: [&str; 5] = ["vko-replica", "vko-failover", "vko-cluster", "vko-
 const TARGET: &str = "wasm32-unknown-unknown";
 const PROFILE: &str = "guest";
 
-/// Builds these packages, or all.
-pub(crate) fn build(workspace: &Workspace, packages: &[&str]) -> Result<()> {
+/// What is built.
+struct Crate {
+    name: String,
+    /// Of its manifest.
+    folder: PathBuf,
+    /// Where its component goes.
+    into: PathBuf,
+}
+
+/// Builds these policies, or all of this repository. Each is a package of the workspace, or the folder of a crate outside it.
+pub(crate) fn build(workspace: &Workspace, policies: &[&str]) -> Result<()> {
     let toolchain = Toolchain::find(workspace)?;
-    let folder = workspace.target.join("guests");
-    std::fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    for package in if packages.is_empty() { &PACKAGES } else { packages } {
-        let module = compile(workspace, &toolchain, package)?;
+    let policies = if policies.is_empty() { &PACKAGES } else { policies };
+    for policy in policies.iter().map(|named| find(workspace, named)) {
+        let policy = policy?;
+        let module = compile(workspace, &toolchain, &policy)?;
         let module = std::fs::read(&module).with_context(|| format!("{} can't be read", module.display()))?;
         let component =
-            encode(&module).with_context(|| format!("{package} can't be made a component; does it export a policy?"))?;
-        let file = folder.join(format!("{package}.wasm"));
+            encode(&module).with_context(|| format!("{} can't be made a component; does it export a policy?", policy.name))?;
+        std::fs::create_dir_all(&policy.into).with_context(|| format!("{} can't be made", policy.into.display()))?;
+        let file = policy.into.join(format!("{}.wasm", policy.name));
         let changed = replace(&file, &component)?;
         let news = if changed { "new" } else { "unchanged" };
         println!("{:>8} bytes  sha256 {}  {} ({news})", component.len(), sha256(&component), file.display());
@@ -44,12 +55,23 @@ pub(crate) fn build(workspace: &Workspace, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn compile(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Result<PathBuf> {
+fn find(workspace: &Workspace, named: &str) -> Result<Crate> {
+    if !named.contains('/') {
+        return Ok(Crate { name: named.into(), folder: workspace.root.clone(), into: workspace.target.join("guests") });
+    }
+    let folder = Path::new(named).canonicalize().with_context(|| format!("the folder {named} isn't there"))?;
+    let outside = Workspace::of(&folder).with_context(|| format!("{named} is no crate"))?;
+    let package = outside.packages.first().filter(|_| outside.packages.len() == 1);
+    let name = package.with_context(|| format!("{named} is no single crate"))?.name.clone();
+    Ok(Crate { name, into: folder.clone(), folder })
+}
+
+fn compile(workspace: &Workspace, toolchain: &Toolchain, policy: &Crate) -> Result<PathBuf> {
     // Of its own for each std: cargo doesn't notice a changed sysroot of the same compiler version.
     let target = workspace.target.join(format!("guests-{}", toolchain.key));
     let status = Command::new(&toolchain.cargo)
-        .current_dir(&workspace.root)
-        .args(["rustc", "--quiet", "--package", package, "--lib", "--crate-type", "cdylib", "--features", "component"])
+        .current_dir(&policy.folder)
+        .args(["rustc", "--quiet", "--package", &policy.name, "--lib", "--crate-type", "cdylib", "--features", "component"])
         .args(["--target", TARGET, "--profile", PROFILE, "--target-dir"])
         .arg(&target)
         // Flags for the host would take the place of these.
@@ -58,8 +80,8 @@ fn compile(workspace: &Workspace, toolchain: &Toolchain, package: &str) -> Resul
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", remaps(workspace, toolchain)?)
         .status()
         .with_context(|| format!("{} can't be run", toolchain.cargo.display()))?;
-    ensure!(status.success(), "the build of {package} for {TARGET} failed, see above");
-    Ok(target.join(TARGET).join(PROFILE).join(format!("{}.wasm", package.replace('-', "_"))))
+    ensure!(status.success(), "the build of {} for {TARGET} failed, see above", policy.name);
+    Ok(target.join(TARGET).join(PROFILE).join(format!("{}.wasm", policy.name.replace('-', "_"))))
 }
 
 /// Paths in panic messages would say where a clone lies, and make its bytes differ.

@@ -16,6 +16,7 @@ use workspace::Workspace;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
   guests [PACKAGE...]  build the policies as components (all without names) into <target>/guests
+  guests FOLDER        the same with a policy's crate outside this workspace, into its folder (./ or /path)
   convert [--check]    generate the conversions between the boundary's types and wasmtime's
   crds [--check]       generate the custom resource definitions, for crds/ and the chart
   check                everything generated is fresh; the architecture's and the text's rules hold";

@@ -1,6 +1,6 @@
 //! What cargo says of this workspace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -32,8 +32,14 @@ pub(crate) struct Package {
 impl Workspace {
     /// Asks cargo. The folder comes from the environment of this run, not of this build: clones may share a target folder.
     pub(crate) fn load() -> Result<Self> {
+        Self::of(Path::new("."))
+    }
+
+    /// The workspace around another folder.
+    pub(crate) fn of(folder: &Path) -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
+            .current_dir(folder)
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .output()
             .context("cargo metadata can't be run")?;
@@ -47,7 +53,7 @@ impl Workspace {
     }
 }
 
-fn read_package(package: &Value, root: &std::path::Path) -> Result<Package> {
+fn read_package(package: &Value, root: &Path) -> Result<Package> {
     let name = package["name"].as_str().context("a package without a name")?.to_owned();
     let manifest = PathBuf::from(package["manifest_path"].as_str().context("a package without a manifest")?);
     let folder = manifest.parent().and_then(|folder| folder.strip_prefix(root).ok());

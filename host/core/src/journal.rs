@@ -1,4 +1,5 @@
 //! The decision journal: what was seen, what was planned, what became of it. The last 200 entries per instance, in memory.
+//! [`crate::trial`] reads it and shows other policies the same.
 //!
 //! An observation is kept only when its plan differs from the one before, so a quiet instance costs nothing; entries are kept as
 //! the text that will be shown, and bounded in bytes too, since an observation grows with its instance: of older decisions first
@@ -38,10 +39,14 @@ pub enum Event {
         policy: String,
         /// Its digest.
         digest: String,
-        /// The observation.
+        /// The interface that observation and plan are written in.
+        interface: &'static str,
+        /// The observation, as the policy was given it; null in older entries.
         observed: Value,
-        /// The plan.
+        /// The plan, as the policy gave it; null if there was none.
         plan: Value,
+        /// Why there was none.
+        hold: Option<String>,
         /// What the guard refused.
         refused: Vec<String>,
     },
@@ -148,7 +153,8 @@ mod tests {
     fn decision(number: u64, size: usize) -> Event {
         let (policy, digest) = (number.to_string(), String::new());
         let plan = serde_json::json!({"status": {"details": "d".repeat(size), "message": "m"}, "tracks": []});
-        Event::Decision { policy, digest, observed: "o".repeat(size).into(), plan, refused: Vec::new() }
+        let (interface, observed) = (vko_wit::INTERFACE, "o".repeat(size).into());
+        Event::Decision { policy, digest, interface, observed, plan, hold: None, refused: Vec::new() }
     }
 
     #[test]

@@ -38,5 +38,6 @@ pub mod site;
 pub mod store;
 #[cfg(test)]
 mod testing;
+pub mod trial;
 pub mod workloads;
 pub mod world;

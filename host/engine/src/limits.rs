@@ -29,6 +29,9 @@ pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Log lines of a call, in bytes. What comes after is dropped, and the log says so.
 pub const LOG_BYTES_MAX: usize = 16 << 10;
 
+/// How the last line ends of a log that passes [`LOG_BYTES_MAX`].
+pub const LOG_CUT: &str = " ... (the rest of this call's log is dropped)";
+
 /// A component, in bytes, before it is compiled: compiling takes 2 to 4 s for each MiB in the dev profile of one processor, needs
 /// memory in proportion, and can't be interrupted. A ConfigMap holds 1 MiB; built-in policies and unpacked ones may be larger.
 pub const COMPONENT_BYTES_MAX: usize = 8 << 20;

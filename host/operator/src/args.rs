@@ -36,6 +36,12 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Begin a policy: a folder with a crate that builds, is tested and conforms, to be changed.
+    New(NewOptions),
+    /// Try a component on the built-in scenes: the sandbox's bounds, the guard's rules, what each instance needs.
+    Test(TestOptions),
+    /// Show a component what a live operator decided on, and compare the plans.
+    Replay(ReplayOptions),
     /// Make the ConfigMap of a policy's component, on standard output.
     Pack(PackOptions),
 }
@@ -92,6 +98,36 @@ pub(crate) struct RunOptions {
     #[cfg(feature = "faults")]
     #[arg(long, env = "VKO_DIE_AFTER")]
     pub(crate) die_after: Option<u64>,
+}
+
+#[derive(Arguments)]
+pub(crate) struct NewOptions {
+    /// Name of the policy and of the folder: small letters, digits and dashes.
+    pub(crate) name: String,
+    /// A clone of this repository: the SDK is there.
+    #[arg(long)]
+    pub(crate) checkout: PathBuf,
+}
+
+#[derive(Arguments)]
+pub(crate) struct TestOptions {
+    /// The component.
+    pub(crate) module: PathBuf,
+    /// An annotation that each scene's instance gets, for what the policy reads there; may be repeated.
+    #[arg(long = "annotation", value_name = "KEY=VALUE")]
+    pub(crate) annotations: Vec<String>,
+    /// Only scenes whose name contains this.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) scene: String,
+}
+
+#[derive(Arguments)]
+pub(crate) struct ReplayOptions {
+    /// What 'valkey-operator journal' printed; '-' reads standard input.
+    pub(crate) journal: PathBuf,
+    /// The component.
+    #[arg(long)]
+    pub(crate) module: PathBuf,
 }
 
 #[derive(Arguments)]

@@ -92,6 +92,8 @@ impl<W: World> Instance<W> {
             Event::Decision {
                 policy: format!("{} {}", decision.policy.name, decision.policy.version),
                 digest: decision.policy.digest.clone(),
+                interface: vko_wit::INTERFACE,
+                hold: decision.hold.clone(),
                 observed: serde_json::to_value(observed).unwrap_or(Value::Null),
                 plan,
                 refused: decision

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wasmtime::{Error, ResourceLimiter, Result};
 
 use super::bindings::valkey::policy::{common, log, observation, planning};
-use crate::limits::{INSTANCES_MAX, LOG_BYTES_MAX, MEMORIES_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX};
+use crate::limits::{INSTANCES_MAX, LOG_BYTES_MAX, LOG_CUT, MEMORIES_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX};
 
 /// State of a store.
 pub(crate) struct Host {
@@ -36,7 +36,7 @@ impl Host {
         if line.len() > left {
             self.log_left = None;
             line.truncate(line.floor_char_boundary(left));
-            line.push_str(" ... (the rest of this call's log is dropped)");
+            line.push_str(LOG_CUT);
         } else {
             self.log_left = Some(left - line.len());
         }

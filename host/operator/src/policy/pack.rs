@@ -8,7 +8,7 @@ use vko_engine::{Engine, pack};
 use crate::args::PackOptions;
 
 /// Prints the ConfigMap.
-pub(crate) fn pack(options: &PackOptions) -> anyhow::Result<()> {
+pub(super) fn pack(options: &PackOptions) -> anyhow::Result<()> {
     let file = options.component.display();
     let component = fs::read(&options.component).with_context(|| format!("{file} can't be read"))?;
     let engine = Engine::new()?;
