@@ -484,3 +484,21 @@ async fn a_policy_that_wants_nothing_leaves_what_is_there() {
     let ready = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap().clone();
     assert_eq!(ready["reason"], "PolicySilent", "{ready}");
 }
+
+#[tokio::test]
+async fn no_password_is_in_the_journal() {
+    let (world, mut instance) = made().await;
+    // The next decision is kept whatever the one before was.
+    instance.last_plan.clear();
+    instance.look().await.unwrap();
+    let journal = instance.journal.lines().join("\n");
+    assert!(journal.contains(r#""kind":"Secret""#), "the journal tells of Secrets: {journal}");
+    let state = world.state();
+    let passwords: Vec<&Value> = state.objects.values().filter_map(|object| object.pointer("/data/password")).collect();
+    assert!(!passwords.is_empty(), "there are some to look for");
+    for encoded in passwords {
+        let clear: k8s_openapi::ByteString = serde_json::from_value(encoded.clone()).unwrap();
+        let (encoded, clear) = (encoded.as_str().unwrap(), String::from_utf8(clear.0).unwrap());
+        assert!(clear.len() > 8 && !journal.contains(&clear) && !journal.contains(encoded), "a password is in the journal");
+    }
+}
