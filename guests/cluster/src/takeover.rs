@@ -6,6 +6,7 @@
 //! 2. While a majority of primaries answers, votes decide (force). Without one, one shard at a time takes over by itself: each
 //!    success may restore the majority, and then the servers elect.
 //! 3. A replica without data takes over only by consent.
+//! 4. Who takes over knows all the slots that it takes over: a server accepts the order without, and then has the role and none.
 //!
 //! # Assumptions
 //! One owner for each hand-over: the hook of an ending pod; the agent of a server that it holds while a majority is there; the
@@ -65,7 +66,8 @@ pub fn replace<'a>(
         return decision;
     }
     let majority = view.majority();
-    let best = best(view, shard, owner, able);
+    let (learned, others): (Vec<_>, Vec<_>) = able.iter().copied().partition(|n| view.knows_slots_of(n, owner));
+    let best = best(view, shard, owner, &learned);
     let name = view.by_id(&owner.id).map_or_else(|| format!("the last primary of {}", shard.workload), |n| n.member.name.clone());
     let wait = |cause, message, remedy| Decision::wait(Block::new(&shard.workload, cause, message, remedy));
     match (away, majority, best) {
@@ -114,7 +116,17 @@ pub fn replace<'a>(
             }
             wait(Cause::ElectionUnderWay, format!("{name} is dead; another shard takes over first"), BY_ITSELF)
         }
-        (_, _, None) => lost(view, shard, owner, &name, able, steps),
+        (_, _, None) => match self::best(view, shard, owner, &others) {
+            Some(replica) => wait(
+                Cause::DataMayReturn,
+                format!(
+                    "{} has the data, but never learned from {name} which slots are its, and can't take them over",
+                    replica.member.name
+                ),
+                "bring the lost primary back; or delete the replica's pod, and consent to go on without the data",
+            ),
+            None => lost(view, shard, owner, &name, &learned, steps),
+        },
     }
 }
 

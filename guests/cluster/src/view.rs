@@ -123,6 +123,13 @@ impl<'a> View<'a> {
         complete(says).then(|| self.peers.get(id).is_some_and(|p| !p.handshake))
     }
 
+    /// Whether a server sees another owner's slots as most do. A server that joined learns them from the owner alone, at its next
+    /// pings; until then it would take over nothing but the role. Unknown is a yes here: the host looks again before the order.
+    pub fn knows_slots_of(&self, node: &Node<'_>, owner: &Peer) -> bool {
+        let belief = node.says.and_then(|says| says.differs.iter().find(|b| b.id == owner.id));
+        belief.is_none_or(|b| slots::minus(&owner.slots, &b.slots).is_empty())
+    }
+
     /// Whether a server has a link to the node with that id, by its own word, and where that was cut off by what most say.
     pub fn reaches(&self, node: &Node<'_>, id: &str) -> bool {
         let own = node.says.and_then(|says| says.differs.iter().find(|b| b.id == id));

@@ -13,6 +13,7 @@
 //! - FAILOVER TO, at this server. Its own TIMEOUT doesn't always fire (with a frozen replica and equal offsets it stays a replica
 //!   of nobody's primary for ever): our clock runs, and FAILOVER ABORT takes it back.
 //! - CLUSTER FAILOVER, at the replica. This server holds writes back for as long as the replica tries, and goes on by itself.
+//!   The replica learns by the same messages which slots it takes over.
 //! - SENTINEL FAILOVER, at a Sentinel ([`crate::sentinels`]).
 
 use std::fmt;

@@ -171,6 +171,27 @@ fn a_hand_over_on_each_older_line() {
 }
 
 #[test]
+fn whoever_takes_over_has_all_slots() {
+    for line in LINES {
+        let cluster = Cluster::start(line, "");
+        let (primary, replica) = (&cluster.primaries[0], &cluster.replicas[0]);
+        for member in [primary].into_iter().chain(cluster.members().skip(1)) {
+            // Who has heard of it already refuses.
+            let _ = member.client().call(&["CLUSTER", "DELSLOTS", "7"]);
+        }
+        // The others hear of it with the next pings; its replica with the one that tells it from which offset on writes are held
+        // back, and it isn't elected before.
+        assert_eq!(primary.client().text(&["CLUSTER", "ADDSLOTS", "7"]), "OK", "{line}");
+        let output = primary.pre_stop("12000");
+        let (owner, other) = if output.status.success() { (replica, primary) } else { (primary, replica) };
+        let own = owner.client().text(&["CLUSTER", "NODES"]);
+        let own = own.lines().find(|line| line.contains("myself")).unwrap();
+        assert!(own.contains("master") && own.ends_with(" 0-16000"), "{line}: {own}: {}", stderr(&output));
+        assert_eq!(other.info("role"), "slave", "{line}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn what_needs_no_hand_over() {
     let cluster = Cluster::start("9.1", "");
     let (primary, replica) = (&cluster.primaries[0], &cluster.replicas[0]);

@@ -128,6 +128,43 @@ fn a_primary_that_was_reset_gets_its_slots_back() {
     assert_eq!(describe(&crate::decide(&observed).unwrap()), "own 0-0-1 0-5460");
 }
 
+/// What the replica in that place of the first shard sees: the primary, and no slots of it.
+fn joined_a_moment_ago(observed: &mut vko_sdk::Observed, ordinal: u32) {
+    let owner = observed.agreed_view.iter().find(|p| p.id == "node-0-0-1").unwrap();
+    let belief = vko_sdk::observation::Belief {
+        id: owner.id.clone(),
+        known: true,
+        replica_of: String::new(),
+        config_epoch: owner.config_epoch,
+        linked: false,
+        suspected: true,
+        failed: false,
+        slots: Vec::new(),
+    };
+    let server = observed.servers.iter_mut().find(|s| s.pod == format!("uid-0-{ordinal}-1")).unwrap();
+    let cluster = &mut server.facts.as_mut().unwrap().cluster[0];
+    cluster.differs.retain(|b| b.id != belief.id);
+    cluster.differs.push(belief);
+}
+
+#[test]
+fn whoever_takes_over_knows_what() {
+    let mut world = World::healthy(3, 3);
+    world.at(0, 0).state = State::NoPod;
+    let mut observed = world.observe();
+    assert_eq!(describe(&crate::decide(&observed).unwrap()), "force 0-1-1");
+    joined_a_moment_ago(&mut observed, 1);
+    assert_eq!(describe(&crate::decide(&observed).unwrap()), "force 0-2-1", "the other one does");
+    joined_a_moment_ago(&mut observed, 2);
+    let nobody = crate::decide(&observed).unwrap();
+    assert_eq!(describe(&nobody), "wait drc-x-0");
+    assert!(
+        nobody.blocked[0].reason.contains("never learned from the last primary of drc-x-0 which slots"),
+        "{}",
+        nobody.blocked[0].reason
+    );
+}
+
 #[test]
 fn open_slots_are_closed_before_anything_else() {
     let mut world = World::healthy(3, 2);

@@ -5,7 +5,7 @@
 
 mod cluster;
 
-pub(crate) use self::cluster::{mk_belief, slots};
+pub(crate) use self::cluster::{mk_belief, mk_peer, slots};
 
 use vko_wit::common::{Architecture, Pair, Version};
 use vko_wit::observation::{

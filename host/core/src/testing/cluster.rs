@@ -23,6 +23,8 @@ pub(crate) struct FakeNode {
     pub(crate) slots: SlotSet,
     /// Config epoch.
     pub(crate) epoch: u64,
+    /// Slots of others that it hasn't been told of.
+    pub(crate) unlearned: SlotSet,
     /// Slots that are open towards or from that id: slot, mark, peer.
     pub(crate) open: Vec<(u16, &'static str, String)>,
 }
@@ -95,7 +97,8 @@ impl State {
             let link = if server.silent { "disconnected" } else { "connected" };
             let (id, ip, epoch) = (&node.id, server.ip, node.epoch);
             let _ = write!(text, "{id} {ip}:6379@16379 {myself}{role}{fail} {primary} 0 0 {epoch} {link}");
-            write_slots(&mut text, &node.slots);
+            let unseen = if node.id == viewer.id { SlotSet::default() } else { viewer.unlearned.clone() };
+            write_slots(&mut text, &node.slots.difference(&unseen));
             let marks = node.open.iter().filter(|_| node.id == viewer.id);
             marks.for_each(|(slot, mark, peer)| _ = write!(text, " [{slot}{mark}{peer}]"));
             text.push('\n');

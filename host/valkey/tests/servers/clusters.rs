@@ -108,17 +108,23 @@ impl Cluster {
         .await;
     }
 
-    /// Makes a node a replica and waits until it may take over.
+    /// Makes a node a replica and waits until it may take over: synced, and told by its primary which slots that one has. The
+    /// latter isn't asked for by a server that takes over without its primary's help: it takes the role, and no slot.
     async fn replicate(&self, replica: usize, primary: usize) {
         let id = self.id(primary).await;
         self.order(replica, Command::ClusterReplicate(id.clone())).await;
         let own = self.id(replica).await;
+        let slots = self.view(primary).await.myself().unwrap().slots.clone();
         self.all_see("the replica is known", |view| view.replicas_of(&id).any(|node| node.id == own)).await;
         eventually_async("the replica is synced", async || {
             let port = self.nodes[replica].port;
             let info = self.nodes[primary].info();
             let attached = info.replicas.iter().find(|attached| attached.port == port);
             vko_model::replication::promotable(&self.nodes[replica].info(), attached).is_ok()
+        })
+        .await;
+        eventually_async("the replica knows its primary's slots", async || {
+            self.view(replica).await.get(&id).is_some_and(|node| node.slots == slots)
         })
         .await;
     }

@@ -82,6 +82,12 @@ impl<'a> View<'a> {
         all.then(|| self.peer(node).is_some_and(|peer| !peer.handshake))
     }
 
+    /// Whether a server is known not to know all slots of an owner: told to take over, it would get the role without them.
+    pub(super) fn lacks_slots_of(&self, uid: &str, owner: &Peer) -> bool {
+        let belief = self.cluster(uid).and_then(|cluster| cluster.differs.iter().find(|belief| belief.id == owner.id));
+        belief.is_some_and(|belief| !covers(&belief.slots, &owner.slots))
+    }
+
     /// Whether a server's view of itself is the one that most share.
     pub(super) fn agrees_on_itself(&self, uid: &str) -> bool {
         let cluster = self.cluster(uid);

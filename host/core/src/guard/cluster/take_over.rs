@@ -2,7 +2,7 @@
 //! the best one.
 //!
 //! # Flow
-//! 1. The replica itself: answers, has been in sync, stays.
+//! 1. The replica itself: answers, has been in sync, stays, knows the slots that it would take over.
 //! 2. Its primary: doesn't answer as one, and more than silence says that it won't.
 //! 3. The way: by votes while most primaries answer, without them only while they don't, one shard at a time.
 //! 4. The copy: of the primary's history, and nobody has more of it.
@@ -25,6 +25,9 @@ pub(super) fn check(step: &Step, order: &ClusterTakeover, view: &View<'_>) -> Re
     }
     if !view.is_node_dead(&owner.id, Some(&pod.workload)) {
         return Err(format!("{} is not proven dead: silent is not dead", view.node_name(&owner.id)));
+    }
+    if view.lacks_slots_of(&pod.uid, owner) {
+        return Err(format!("{} has not learned all slots of {} yet", pod.name, view.node_name(&owner.id)));
     }
     check_votes(order, view)?;
     if view.consented(step, Consent::Promote, &pod.name) {

@@ -16,7 +16,7 @@ pub(crate) fn slots(shard: u32) -> Vec<SlotRange> {
 }
 
 /// A node that all see alike.
-fn mk_peer(number: u32) -> Peer {
+pub(crate) fn mk_peer(number: u32) -> Peer {
     let leads = number.is_multiple_of(2);
     Peer {
         id: node_id(number),

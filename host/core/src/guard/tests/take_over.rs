@@ -1,7 +1,9 @@
 //! Rules 2 and 3 in a cluster: when a replica may take its shard over.
 
 use super::{Change, after, expect, syncing, terminating};
-use crate::guard::testing::{Scene, by_consent, step, track, uid};
+
+use crate::guard::testing::{Scene, by_consent, mk_belief, step, track, uid};
+use crate::testing::node_id;
 use vko_wit::observation::{NodeState, Upstream};
 use vko_wit::planning::{ClusterTakeover, Operation, Takeover};
 
@@ -29,6 +31,7 @@ fn by_votes() {
         ("it is in a sync", |s| syncing(s.kill(0)), "in the middle of a sync"),
         ("it was never in sync", |s| never(s.kill(0)), "was never in sync"),
         ("it is of another history", |s| other_history(s.kill(0)), "is not of the history of drc-x-0-0"),
+        ("it has not learned the slots", |s| unlearned(s.kill(0)), "has not learned all slots of drc-x-0-0"),
         ("it is nobody's replica by most views", |s| masterless(s.kill(0)), "do not see drc-x-0-1 as the replica of an owner"),
     ];
     for (case, change, expected) in table {
@@ -98,6 +101,12 @@ fn never(scene: &mut Scene) -> &mut Scene {
 
 fn other_history(scene: &mut Scene) -> &mut Scene {
     scene.facts(1).replid = "else".into();
+    scene
+}
+
+fn unlearned(scene: &mut Scene) -> &mut Scene {
+    let belief = mk_belief(node_id(0), Vec::new());
+    scene.cluster_of(1).differs.push(belief);
     scene
 }
 

@@ -116,7 +116,11 @@ pub async fn bump_epoch<W: World>(site: &Site<W>, pod: &str) -> Result<(), Execu
 }
 
 fn set(ranges: &[SlotRange]) -> Result<SlotSet, ExecuteError> {
-    slot_set(ranges).map_err(|bad| ExecuteError::OperationUnknown(format!("slots {} to {}", bad.first, bad.last)))
+    slot_set(ranges).map_err(not_a_range)
+}
+
+pub(super) fn not_a_range(bad: SlotRange) -> ExecuteError {
+    ExecuteError::OperationUnknown(format!("slots {} to {}", bad.first, bad.last))
 }
 
 /// Ranges of the boundary as a set; the error is the one that is none.

@@ -9,7 +9,8 @@
 //!
 //! # Flow
 //! 1. Ledger.
-//! 2. The step's expectations, and [`owner_does_not_lead`], last before the command.
+//! 2. The step's expectations; that the replica knows all slots that its primary has by the view that most share; and
+//!    [`owner_does_not_lead`], last before the command.
 //! 3. CLUSTER FAILOVER FORCE, which asks for votes, or TAKEOVER, which doesn't.
 //! 4. Wait until the replica owns the slots. FORCE is only accepted at first, and its election may fail.
 
@@ -19,7 +20,7 @@ use vko_model::slots::SlotSet;
 use vko_wit::observation::Observed;
 use vko_wit::planning::{ClusterTakeover, Step, Takeover};
 
-use super::{myself, nodes, nodes_fresh};
+use super::{myself, nodes, nodes_fresh, slot_set, slots};
 use crate::command::{ClusterFailover, Command};
 use crate::execute::{ExecuteError, step};
 use crate::procedure::{answering, until};
@@ -47,7 +48,10 @@ pub async fn take_over<W: World>(
     };
     site.store.change(change).await?;
     step::check(site, wanted).await?;
-    let (_, slots) = shard(site, &order.replica).await?;
+    let (owner, slots) = shard(site, &order.replica).await?;
+    if !agreed_slots(observed, &owner)?.difference(&slots).is_empty() {
+        return Err(ExecuteError::ExpectationFailed(format!("{name} to know all slots of its primary")));
+    }
     let how = match order.mode {
         Takeover::Force => ClusterFailover::Force,
         Takeover::Takeover => ClusterFailover::Takeover,
@@ -72,6 +76,12 @@ async fn shard<W: World>(site: &Site<W>, replica: &str) -> Result<(String, SlotS
     let owner = myself(&view)?.replica_of.as_ref().and_then(|id| view.get(id)).filter(|owner| !owner.slots.is_empty());
     let found = owner.map(|owner| (owner.id.clone(), owner.slots.clone()));
     found.ok_or_else(|| ExecuteError::ExpectationFailed(format!("{name} to be the replica of an owner of slots")))
+}
+
+/// Slots of an owner by the view that most share. The replica's own view may lack some: the server doesn't mind, and leaves them.
+fn agreed_slots(observed: &Observed, owner: &str) -> Result<SlotSet, ExecuteError> {
+    let agreed = observed.agreed_view.iter().find(|peer| peer.id == owner).map(|peer| slot_set(&peer.slots));
+    agreed.transpose().map(Option::unwrap_or_default).map_err(slots::not_a_range)
 }
 
 /// Asks the servers that answered when they were last asked whether one of them is the owner that this replica follows, and still

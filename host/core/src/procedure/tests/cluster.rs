@@ -11,7 +11,7 @@ use vko_wit::planning::{
 
 use crate::command::{Command, Reply};
 use crate::execute::{ExecuteError, step};
-use crate::guard::testing::{Scene, slots, step as mk_step, uid};
+use crate::guard::testing::{Scene, mk_peer, slots, step as mk_step, uid};
 use crate::ledger::Ledger;
 use crate::site::Site;
 use crate::testing::{FakeWorld, mk_cluster_site, node_id, topology_id};
@@ -199,6 +199,18 @@ async fn nothing_is_taken_over_from_one_that_leads() {
     let (world, site) = mk_cluster_site(true);
     assert!(run(&site, take_over(1, Takeover::Takeover)).await.unwrap_err().is_dropped());
     assert_eq!(world.effects(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn whoever_takes_over_knows_all_slots() {
+    let (world, site) = mk_cluster_site(true);
+    world.change(&uid(1), |server| server.node.as_mut().unwrap().unlearned = "7".parse().unwrap());
+    world.change(&uid(0), |server| server.silent = true);
+    let mut observed = observed();
+    observed.agreed_view = vec![mk_peer(0)];
+    let error = step::run(&*site, &observed, &mk_step(take_over(1, Takeover::Force))).await.unwrap_err();
+    assert!(error.is_dropped() && error.to_string().contains("to know all slots of its primary"), "{error}");
+    assert_eq!(world.effects(), ["status x"], "nothing but the ledger");
 }
 
 #[tokio::test]
