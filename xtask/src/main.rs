@@ -1,5 +1,5 @@
-//! The project's own build steps: `cargo xtask guests | convert | crds | check`. Each says what it did; with `--check` it changes
-//! nothing and fails when a generated file is stale.
+//! The project's own build steps: `cargo xtask guests | convert | crds | check | tests`. Each says what it did; with `--check` it
+//! changes nothing and fails when a generated file is stale.
 //!
 //! It runs in the dev profile and knows neither wasmtime nor a cluster, so that it is there within seconds of a fresh clone.
 
@@ -7,6 +7,7 @@ mod convert;
 mod crds;
 mod dependencies;
 mod guests;
+mod tests;
 mod text;
 mod toolchain;
 mod workspace;
@@ -19,6 +20,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   guests FOLDER        the same with a policy's crate outside this workspace, into its folder (./ or /path)
   convert [--check]    generate the conversions between the boundary's types and wasmtime's
   crds [--check]       generate the custom resource definitions, for crds/ and the chart
+  tests N ARG...       what 'cargo test ARG...' runs, N executables at once
   check                everything generated is fresh; the architecture's and the text's rules hold";
 
 fn main() -> Result<()> {
@@ -31,6 +33,7 @@ fn main() -> Result<()> {
         ["convert", "--check"] => convert::write(&workspace, true),
         ["crds"] => crds::write(false),
         ["crds", "--check"] => crds::write(true),
+        ["tests", at_once, selection @ ..] => tests::run(&workspace, at_once, selection),
         ["check"] => check(&workspace),
         _ => bail!("{USAGE}"),
     }

@@ -46,10 +46,11 @@ impl Cluster {
             assert_eq!(primary.client().text(&["CLUSTER", "ADDSLOTSRANGE", from, to]), "OK");
         }
         let all = cluster.members().count();
-        eventually("all know all", || {
+        eventually("all know all, and who owns what", || {
             cluster.members().all(|member| {
                 let nodes = member.client().text(&["CLUSTER", "NODES"]);
-                nodes.lines().count() == all && !nodes.contains("handshake") && nodes.contains(" 16201-16383")
+                let known = SLOTS.iter().all(|(from, to)| nodes.contains(&format!(" {from}-{to}")));
+                nodes.lines().count() == all && !nodes.contains("handshake") && known
             })
         });
         for (primary, replica) in cluster.primaries.iter().zip(&cluster.replicas) {
