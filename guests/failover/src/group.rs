@@ -53,6 +53,8 @@ pub struct Seat<'a> {
     pub state: State,
     /// What it knows of this data set, if it answers.
     pub monitor: Option<&'a Monitor>,
+    /// For how long (ms) it has said the same of who is the primary, at least; where the host doesn't tell, the age of its facts.
+    pub word_age: u64,
 }
 
 /// Whether the Sentinels can move the role.
@@ -165,11 +167,11 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// What the facts say of their word that this member is the primary. It is older than the oldest of those who say so now.
+    /// What the facts say of their word that this member is the primary. Each who says so must be proven wrong.
     pub fn judge(&self, member: &Member<'_>) -> Word {
         let says =
             |s: &&Seat<'_>| s.monitor.is_some_and(|m| matches!(&m.primary, Upstream::Pod(uid) if member.uid() == Some(uid)));
-        judge(member, self.seats.iter().filter(says).map(Seat::age).max().unwrap_or(0))
+        judge(member, self.seats.iter().filter(says).map(|s| s.word_age).min().unwrap_or(0))
     }
 
     /// Whom more than half of all Sentinels name in one way, be it a pod or an address.
@@ -252,14 +254,22 @@ fn own<'a>(observed: &'a Observed, workload: &str, ordinal: u32) -> Seat<'a> {
     let sentinel = observed.sentinels.iter().find(of_pod);
     let ended = pod.map_or(Some(State::Out), ended);
     let state = ended.unwrap_or_else(|| sentinel.map_or(State::Silent, heard));
-    Seat { name: format!("{workload}-{ordinal}"), pod, sentinel, state, monitor: None }
+    Seat { name: format!("{workload}-{ordinal}"), pod, sentinel, state, monitor: None, word_age: word_age(observed, sentinel) }
 }
 
 fn referenced<'a>(observed: &'a Observed, ip: &str, port: u16) -> Seat<'a> {
     let there = |s: &&Sentinel| matches!(&s.pod, Upstream::Other(a) if a.host == ip && a.port == port);
     let sentinel = observed.sentinels.iter().find(there);
     let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
-    Seat { name: format!("{host}:{port}"), pod: None, sentinel, state: sentinel.map_or(State::Silent, heard), monitor: None }
+    let (state, word_age) = (sentinel.map_or(State::Silent, heard), word_age(observed, sentinel));
+    Seat { name: format!("{host}:{port}"), pod: None, sentinel, state, monitor: None, word_age }
+}
+
+fn word_age(observed: &Observed, sentinel: Option<&Sentinel>) -> u64 {
+    let Some(sentinel) = sentinel else { return u64::MAX };
+    let key = format!("word-age:{}", sentinel.id);
+    let told = observed.extensions.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.parse().ok());
+    told.map_or(sentinel.age, |told: u64| told.max(sentinel.age))
 }
 
 fn heard(sentinel: &Sentinel) -> State {

@@ -131,7 +131,7 @@ pub fn classify(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>, seat: 
         return Knowledge::Lagging;
     }
     let Upstream::Pod(uid) = &monitor.primary else { return Knowledge::Astray };
-    match view.by_pod(uid).map(|m| (m, judge(m, seat.age()))) {
+    match view.by_pod(uid).map(|m| (m, judge(m, seat.word_age))) {
         None | Some((_, Word::Disproved)) => Knowledge::Astray,
         Some((_, Word::Unasked)) => Knowledge::Lagging,
         Some((named, Word::Open)) => Knowledge::Open(named.name.clone()),
@@ -283,6 +283,12 @@ mod tests {
                 "unmonitor sid-1, monitor sid-1 rfr-x-0",
             ),
             ("one names a replica that was asked before", |w| w.says(1, 1, 6).data(|s| s.age(1, 900)), "-"),
+            (
+                "the same, but it has said so for longer, and only repeats it",
+                |w| w.says(1, 1, 6).data(|s| s.age(1, 900)).word_age(1, 1_000),
+                "unmonitor sid-1, monitor sid-1 rfr-x-0",
+            ),
+            ("its word is younger than that", |w| w.says(1, 1, 6).data(|s| s.age(1, 900)).word_age(1, 800), "-"),
             ("one names a silent member", |w| w.says(1, 1, 6).data(|s| s.silence(1)), "wait SentinelsDisagree"),
             ("one names a dead member", |w| w.says(1, 1, 6).data(|s| s.kill(1)), "unmonitor sid-1, monitor sid-1 rfr-x-0"),
             (

@@ -359,6 +359,22 @@ mod tests {
                 "-",
             ),
             (
+                "all have said so for longer than that: their answers only repeat it",
+                |w| {
+                    let w = w.says(0, 1, 6).says(1, 1, 6).says(2, 1, 6).data(|s| s.kill(0).age(1, 900));
+                    w.word_age(0, 1_000).word_age(1, 1_000).word_age(2, 1_000)
+                },
+                "sentinel-failover sid-0",
+            ),
+            (
+                "one of them says so only since then",
+                |w| {
+                    let w = w.says(0, 1, 6).says(1, 1, 6).says(2, 1, 6).data(|s| s.kill(0).age(1, 900));
+                    w.word_age(0, 60_000).word_age(1, 60_000)
+                },
+                "-",
+            ),
+            (
                 "it was asked since and is none",
                 |w| w.says(0, 1, 6).says(1, 1, 6).says(2, 1, 6).data(|s| s.kill(0).age(1, 100)),
                 "sentinel-failover sid-0",

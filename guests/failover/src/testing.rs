@@ -193,6 +193,15 @@ impl Watched {
         self.monitor(i, |m| (m.primary, m.config_epoch) = (Upstream::Pod(format!("uid-x-{member}")), epoch))
     }
 
+    /// It has said the same for so long (ms).
+    pub fn word_age(&mut self, i: usize, ms: u64) -> &mut Self {
+        let pair = vko_sdk::common::Pair { key: format!("word-age:sid-{i}"), value: ms.to_string() };
+        self.data(|scene| {
+            scene.observed.extensions.push(pair);
+            scene
+        })
+    }
+
     /// It calls an address the primary that no pod has.
     pub fn says_stranger(&mut self, i: usize) -> &mut Self {
         self.monitor(i, |m| m.primary = Upstream::Other(Address { host: "10.0.0.99".into(), port: 6379 }))

@@ -82,6 +82,15 @@ pub struct SentinelMemory {
     pub monitors: Option<Vec<MonitorAnswer>>,
 }
 
+impl SentinelMemory {
+    /// Its process, and whom it calls primaries in which epochs. Health and counters are no part of it.
+    fn word(&self) -> (&str, Vec<&Address>, Vec<Option<u64>>) {
+        let monitors = self.monitors.iter().flatten();
+        let named = self.light.info.monitored.iter().map(|line| &line.address);
+        (&self.light.run_id, named.collect(), monitors.map(|m| m.monitored.config_epoch).collect())
+    }
+}
+
 /// One server's past, by the UID of its pod.
 #[derive(Debug, Clone, Default)]
 pub struct ServerMemory {
@@ -94,6 +103,9 @@ pub struct ServerMemory {
     /// How old it is at most (monotonic): when a data server was asked, when a Sentinel's word arrived. So a data server that is
     /// younger than a Sentinel's word was asked after that was said.
     pub answered_at: Option<Duration>,
+    /// Since when (monotonic, when the first such answer arrived) a Sentinel calls the same servers primaries in the same
+    /// epochs, without another process in between.
+    pub same_word_since: Option<Duration>,
     /// When the question was asked (monotonic) whose outcome is the newest, be it a failure.
     pub asked_at: Option<Duration>,
     /// When the present series of failures began; `None` while it answers.
@@ -224,6 +236,9 @@ impl ServerMemory {
                 let same_run = known.as_ref().filter(|known| known.light.run_id == sentinel.light.run_id);
                 sentinel.monitors = sentinel.monitors.or_else(|| same_run.and_then(|known| known.monitors.clone()));
                 let changed = known.as_ref() != Some(&sentinel);
+                if known.as_ref().map(SentinelMemory::word) != Some(sentinel.word()) {
+                    self.same_word_since = Some(now);
+                }
                 self.sentinel = Some(sentinel);
                 changed
             }
@@ -316,6 +331,36 @@ mod tests {
         ];
         for (case, after, expected) in table {
             assert_eq!(wakes(PRIMARY, &after), expected, "{case}");
+        }
+    }
+
+    /// A Sentinel of this process that calls this server the primary, in this epoch; `ok`: what it thinks of its health.
+    fn word(run_id: &str, host: &str, epoch: u64, ok: bool) -> Answer {
+        let status = if ok { "ok" } else { "sdown" };
+        let info = format!("sentinel_masters:1\r\nmaster0:name=m,status={status},address={host}:6379,slaves=2,sentinels=3\r\n");
+        let facts = [("name", "m"), ("ip", host), ("port", "6379"), ("config-epoch", &epoch.to_string())];
+        let facts = facts.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let monitored = Monitored::read(&facts).unwrap();
+        let monitor = MonitorAnswer { monitored, quorum_reached: None, replicas: Vec::new(), peers: Vec::new() };
+        let light = SentinelAnswer { id: "s".into(), run_id: run_id.into(), info: SentinelInfo::parse(&info) };
+        Answer::Sentinel(light, Some(vec![monitor]))
+    }
+
+    #[test]
+    fn a_word_that_is_repeated_grows_old() {
+        let table = [
+            ("the same", word("r", "10.0.0.1", 1, true), 1),
+            ("the same of a server that it holds for down", word("r", "10.0.0.1", 1, false), 1),
+            ("another server", word("r", "10.0.0.2", 1, true), 9),
+            ("the same server in another epoch", word("r", "10.0.0.1", 2, true), 9),
+            ("another process", word("q", "10.0.0.1", 1, true), 9),
+        ];
+        for (case, answer, since) in table {
+            let memory = Memory::default();
+            for (seconds, answer) in [(1, word("r", "10.0.0.1", 1, true)), (9, answer)] {
+                memory.note("s", Duration::from_secs(seconds), Duration::from_secs(seconds), Ok(answer));
+            }
+            assert_eq!(memory.snapshot()["s"].same_word_since, Some(Duration::from_secs(since)), "{case}");
         }
     }
 

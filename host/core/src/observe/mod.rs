@@ -289,6 +289,7 @@ fn extensions(inputs: &Inputs<'_>) -> Vec<Pair> {
     let mut all = older_claims(inputs);
     all.extend(mounted_modes(inputs));
     all.extend(workload_members(inputs));
+    all.extend(sentinels::word_ages(inputs));
     let used = inputs.ledger.consents_used.iter();
     // A consent that was used up and brought nothing is asked for under another name.
     all.extend(used.map(|token| Pair { key: "consent-used".into(), value: token.clone() }));

@@ -15,7 +15,7 @@ use vko_wit::observation::{Monitor, Pod, Sentinel, SentinelPeer, SentinelReplica
 use vko_wit::planning::Purpose;
 
 use super::servers::{Places, age_of, reach};
-use super::{Inputs, text_of};
+use super::{Inputs, millis, text_of};
 use crate::memory::{MonitorAnswer, ServerMemory};
 use crate::workloads::purpose;
 
@@ -56,6 +56,16 @@ pub(super) fn sentinels(inputs: &Inputs<'_>, pods: &[Pod]) -> Vec<Sentinel> {
     });
     let places = Places::new(pods.iter());
     own.chain(others).map(|(key, pod, only)| sentinel(inputs, &places, &key, pod, only)).collect()
+}
+
+/// `word-age:<Sentinel id>` = for how long (ms) it has called the same server the primary. Each answer repeats the word: a server
+/// that is asked along with the Sentinels would else never have been asked later than they spoke.
+pub(super) fn word_ages(inputs: &Inputs<'_>) -> impl Iterator<Item = Pair> {
+    let heard = inputs.servers.values().filter_map(|memory| Some((&memory.sentinel.as_ref()?.light.id, memory.same_word_since?)));
+    heard.map(|(id, since)| {
+        let age = millis(inputs.monotonic.saturating_sub(since));
+        Pair { key: format!("word-age:{id}"), value: age.to_string() }
+    })
 }
 
 fn sentinel(inputs: &Inputs<'_>, places: &Places<'_>, key: &str, pod: Upstream, only: Option<&str>) -> Sentinel {
