@@ -11,7 +11,7 @@
 //!
 //! # Flow, per shard, side by side
 //! 1. Members that answer with keys, or that may hold some: wait, or go by consent.
-//! 2. The lowest ordinal that answers gets the planned slots.
+//! 2. Of those that answer, the one that [`spread`](crate::spread) puts first gets the planned slots.
 
 use vko_replica::consent::{self, Kind};
 use vko_replica::decision::BY_ITSELF;
@@ -22,6 +22,7 @@ use vko_sdk::planning::{Expectation, Operation, SlotAssignment, Step};
 use vko_sdk::slots;
 
 use crate::cause::{Block, Cause};
+use crate::spread::Spread;
 use crate::steps::Steps;
 use crate::view::{Node, Shard, View};
 
@@ -31,6 +32,7 @@ pub fn create<'a>(
     shard: &Shard<'a>,
     able: &[&Node<'a>],
     taken: &[SlotRange],
+    spread: &mut Spread<'a>,
     steps: &mut Steps,
 ) -> Option<Block> {
     let elsewhere = slots::common(&shard.planned, taken);
@@ -68,7 +70,12 @@ pub fn create<'a>(
         };
         return Some(Block::new(&shard.workload, cause, message, remedy));
     }
-    let node = members().filter(free).min_by_key(|n| n.member.ordinal)?;
+    let node = spread.best(members().filter(free))?;
+    if let Some(better) = spread.worth_a_wait(shard, node) {
+        let message = format!("{} starts where there are fewer primaries than beside {}", better.member.name, node.member.name);
+        return Some(Block::new(&shard.workload, Cause::MembersAwaited, message, BY_ITSELF));
+    }
+    spread.chosen(shard, node);
     let reason = format!("{} never had a primary; {} answers and is empty", shard.workload, node.member.name);
     let step = own(node, &shard.planned, reason).expecting(Expectation::DataSetEmpty(node.uid().into()));
     steps.add(node, step);

@@ -32,6 +32,7 @@ pub mod ghosts;
 pub mod join;
 pub mod orphans;
 pub mod spec;
+pub mod spread;
 pub mod status;
 pub mod steps;
 pub mod takeover;
@@ -41,12 +42,13 @@ pub mod view;
 
 use vko_replica::backoff;
 use vko_replica::decision::{BY_ITSELF, LATER_MS, SOON_MS, sooner};
-use vko_sdk::common::Architecture;
+use vko_sdk::common::{Architecture, SlotRange};
 use vko_sdk::observation::Peer;
 use vko_sdk::planning::{Routing, Writer};
 use vko_sdk::{ModuleInfo, Observed, Plan, Policy, PolicyError, Violation};
 
 use crate::cause::{Block, Cause, Decision};
+use crate::spread::Spread;
 use crate::status::Picture;
 use crate::steps::Steps;
 use crate::view::{Node, Shard, View};
@@ -155,31 +157,33 @@ fn unknown() -> Block {
 }
 
 fn shards(view: &View<'_>, usable: &dyn Fn(&Node<'_>) -> bool, steps: &mut Steps) -> Decision {
-    let taken = view.taken();
-    let mut alone = true;
+    let mut all = Shared { taken: view.taken(), alone: true, spread: Spread::new(view) };
     let mut decision = Decision::default();
     for shard in &view.shards {
         let able: Vec<&Node<'_>> = shard.nodes.iter().filter(|n| usable(n)).collect();
-        decision = decision.and(one(view, shard, &able, &taken, &mut alone, steps));
+        decision = decision.and(one(view, shard, &able, &mut all, steps));
     }
     decision
 }
 
+/// What the shards of one look have in common.
+struct Shared<'a> {
+    /// Slots that anybody owns.
+    taken: Vec<SlotRange>,
+    /// Whether no shard is taken over yet.
+    alone: bool,
+    /// Where primaries are.
+    spread: Spread<'a>,
+}
+
 /// One shard. `able`: its members that may be told something.
-fn one<'a>(
-    view: &View<'a>,
-    shard: &Shard<'a>,
-    able: &[&Node<'a>],
-    taken: &[vko_sdk::common::SlotRange],
-    alone: &mut bool,
-    steps: &mut Steps,
-) -> Decision {
+fn one<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], all: &mut Shared<'a>, steps: &mut Steps) -> Decision {
     let from = |blocks: Vec<Block>| Decision { blocks, ..Decision::default() };
     match (shard.owner(), shard.owners.as_slice()) {
         (Some(owner), _) => {
-            let replaced = takeover::replace(view, shard, owner, able, alone, steps);
+            let replaced = takeover::replace(view, shard, owner, able, &mut all.alone, steps);
             let followed = followers::gather(view, shard, owner, able, steps);
-            let whole = orphans::complete(view, shard, owner, able, taken, steps);
+            let whole = orphans::complete(view, shard, owner, able, &all.taken, steps);
             replaced.and(from(followed)).and(from(whole.into_iter().collect()))
         }
         // Introduced to each other they settle it, or it is said there why they can't be.
@@ -193,8 +197,8 @@ fn one<'a>(
             let message = format!("a member of {} owns slots, and the others don't know it yet", shard.workload);
             from(vec![Block::new(&shard.workload, Cause::MembersAwaited, message, BY_ITSELF)])
         }
-        (None, []) if view.had_primary(shard) => takeover::unowned(view, shard, able, taken, steps),
-        (None, []) => from(creation::create(view, shard, able, taken, steps).into_iter().collect()),
+        (None, []) if view.had_primary(shard) => takeover::unowned(view, shard, able, &all.taken, &mut all.spread, steps),
+        (None, []) => from(creation::create(view, shard, able, &all.taken, &mut all.spread, steps).into_iter().collect()),
     }
 }
 

@@ -28,6 +28,7 @@ use vko_sdk::slots;
 
 use crate::cause::{Block, Cause, Decision};
 use crate::creation::own;
+use crate::spread::Spread;
 use crate::steps::Steps;
 use crate::view::{Node, Shard, View};
 
@@ -254,7 +255,14 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
 
 /// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Where data may
 /// be left, consent is asked for the member with the most keys; where they lived with pods that are gone, the shard starts anew.
-pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken: &[SlotRange], steps: &mut Steps) -> Decision {
+pub fn unowned<'a>(
+    view: &View<'a>,
+    shard: &Shard<'a>,
+    able: &[&Node<'a>],
+    taken: &[SlotRange],
+    spread: &mut Spread<'a>,
+    steps: &mut Steps,
+) -> Decision {
     let slots = slots::minus(&shard.planned, taken);
     let awaited = shard.nodes.iter().find(|n| n.says.is_none() && n.member.pod.is_some());
     let (cause, message) = match awaited {
@@ -269,7 +277,7 @@ pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken
     };
     let remedy = "restore the members' volumes; or consent to go on with the named member and the keys that it has";
     let block = Block::new(&shard.workload, cause, message, remedy);
-    let free = able.iter().filter(|n| matches!(n.member.standing, Standing::Primary(_)) && view.claims(n).is_empty());
+    let free = able.iter().copied().filter(|n| matches!(n.member.standing, Standing::Primary(_)) && view.claims(n).is_empty());
     // It was named and the host ended before it gave the slots: the same node, and nobody holds a key.
     let nothing = |n: &Node<'_>| n.keys() == Some(0) || (n.member.pod.is_none() && n.member.claim.is_none());
     let appointed = free.clone().find(|n| view.was_named(shard, n)).filter(|_| shard.nodes.iter().all(nothing));
@@ -280,8 +288,9 @@ pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], taken
     }
     // Nobody could bring anything back: a person has nothing to decide.
     let nothing_left = shard.nodes.iter().all(|n| n.says.is_some() && n.keys() == Some(0) && n.member.claim.is_none());
-    let first = free.clone().min_by_key(|n| n.member.ordinal).filter(|_| nothing_left && !slots.is_empty());
+    let first = spread.best(free.clone()).filter(|_| nothing_left && !slots.is_empty());
     if let Some(node) = first {
+        spread.chosen(shard, node);
         let text = format!("the data of {} went with its pods; it starts anew with {}, empty", shard.workload, node.member.name);
         steps.add(node, own(node, &slots, text.clone()).expecting(Expectation::DataSetEmpty(node.uid().into())));
         return Decision { data_lost: Some(text), ..Decision::default() };
