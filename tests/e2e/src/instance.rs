@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::entrance::Entrance;
+use crate::entrance::{Directory, Entrance};
 use crate::server::{Login, info_field};
 use crate::{Result, kubectl, operator, wait};
 
 /// A pod is scheduled, its images are there: seconds. A busy machine, a sync and a promotion come on top.
 pub const READY: Duration = Duration::from_secs(180);
+
+/// How long a looked-up name is good: much less than an outage, and one request a second while nobody answers.
+const RESOLVED: Duration = Duration::from_secs(1);
 
 /// Architecture, and what comes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -473,20 +477,30 @@ impl Instance {
     /// # Errors
     /// A Service, a pod or the Secret isn't there.
     pub fn entrance(&self) -> Result<Entrance> {
-        let addresses = |pods: Vec<Pod>, port| {
-            pods.iter().filter_map(|pod| pod.ip.parse().ok()).map(|ip| SocketAddr::new(ip, port)).collect::<Vec<_>>()
-        };
         let password = self.password("default")?;
         Ok(match self.arch {
             Arch::Replica => self.writer()?.into(),
-            Arch::Failover { .. } => {
-                Entrance::Sentinels { sentinels: addresses(self.sentinels()?, 26379), monitor: MONITOR.into(), password }
-            }
+            Arch::Failover { .. } => Entrance::Looked(self.sentinels_by_name(password)),
             Arch::Cluster { .. } => {
                 let mut seeds = vec![self.address(&self.name)?];
-                seeds.extend(addresses(self.servers()?, 6379));
+                seeds.extend(addresses(&self.servers()?, 6379));
                 Entrance::Cluster { seeds, password }
             }
+        })
+    }
+
+    /// As a client that knows Sentinels by the name of their Service: it looks them up before it connects, and a resolver
+    /// remembers the answer for [`RESOLVED`]. With addresses alone it would know nobody once all Sentinels were replaced.
+    fn sentinels_by_name(&self, password: String) -> Directory {
+        let (instance, known) = (self.clone(), Mutex::new((None, Vec::new())));
+        Directory::new(move || {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.0.is_none_or(|at: Instant| at.elapsed() >= RESOLVED) {
+                let pods = instance.sentinels().unwrap_or_default();
+                *known = (Some(Instant::now()), addresses(&pods, 26379));
+            }
+            let sentinels = known.1.clone();
+            Some(Entrance::Sentinels { sentinels, monitor: MONITOR.into(), password: password.clone() })
         })
     }
 
@@ -542,6 +556,11 @@ impl Instance {
         let nodes = kubectl::list("default", "nodes", "")?;
         Ok(nodes.iter().map(operator::name).filter(|node| pods.iter().all(|pod| pod.node != *node)).map(str::to_owned).collect())
     }
+}
+
+/// Where these pods listen, as far as they have addresses.
+fn addresses(pods: &[Pod], port: u16) -> Vec<SocketAddr> {
+    pods.iter().filter_map(|pod| pod.ip.parse().ok()).map(|ip| SocketAddr::new(ip, port)).collect()
 }
 
 /// A condition of an object.

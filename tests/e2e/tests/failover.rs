@@ -154,6 +154,8 @@ fn two_instances_on_one_sentinel_group() -> Result {
         }
         let a = Instance { namespace: namespace.into(), name: "a".into(), arch: Arch::Failover { sentinels: 0 } };
         kubectl::run(&["delete", &a.target(), "--namespace", namespace, "--timeout=120s"])?;
+        // The Valkey goes at once; what was made of it goes once it is cleared up.
+        kubectl::wait(namespace, "failovers.valkey.buf.red/a", "delete", Duration::from_secs(120))?;
         let group = Instance { namespace: namespace.into(), name: "shared".into(), arch: Arch::Failover { sentinels: 3 } };
         for sentinel in group.sentinels()? {
             let all: Vec<std::collections::BTreeMap<String, String>> =
@@ -293,7 +295,9 @@ fn everything_is_deleted_at_once_and_comes_back_from_claims() -> Result {
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
         under_writes("all-pods", &Wanted { claims: true, ..three_and_three(version) }, |instance, _, _| {
-            replace_all(instance, &instance.pods()?)
+            replace_all(instance, &instance.pods()?)?;
+            // Ready: every Sentinel names the primary that there is, and knows all others.
+            the_sentinels_agree(instance, MONITOR, 3, 3)
         })?;
     }
     Ok(())
