@@ -26,6 +26,12 @@ pub enum Act {
     LoseAnswer,
     /// It is done, and the connection breaks before the answer.
     Break,
+    /// Of a list: it is answered as things stood so many versions before, as from a watch cache that lags. What has happened
+    /// since comes with the watch.
+    Stale {
+        /// Versions.
+        versions: u64,
+    },
     /// Of a watch: the event isn't sent. The watch itself stays, so nothing tells the client.
     Drop,
     /// Of a watch: the event is sent twice.

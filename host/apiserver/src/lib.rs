@@ -29,6 +29,7 @@ pub mod disk;
 mod evict;
 pub mod fault;
 pub mod fields;
+mod history;
 pub mod http;
 mod json;
 pub mod refusal;

@@ -33,6 +33,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::path::{Query, Target};
 use crate::fault::{Act, Asked};
+use crate::history;
 use crate::json::text;
 use crate::refusal::Refusal;
 use crate::requests;
@@ -187,7 +188,8 @@ impl Asking {
             Some(Act::Lose) => std::future::pending().await,
             _ => {}
         }
-        let (code, response) = match self.act(verb, &target) {
+        let lag = if let Some(Act::Stale { versions }) = &struck { *versions } else { 0 };
+        let (code, response) = match self.act(verb, &target, lag) {
             Ok((code, document)) => (code, json_response(code, &document)),
             Err(refusal) => (refusal.code, refused(&refusal)),
         };
@@ -224,7 +226,7 @@ impl Asking {
         }
     }
 
-    fn act(&self, verb: &str, target: &Target) -> Result<(u16, Value), Refusal> {
+    fn act(&self, verb: &str, target: &Target, lag: u64) -> Result<(u16, Value), Refusal> {
         if self.query.get("dryRun").is_some() {
             return Err(Refusal::bad_request("dryRun isn't served here"));
         }
@@ -239,7 +241,7 @@ impl Asking {
                 let found = self.api.read(|store| store.get(&key).cloned());
                 found.map(whole).ok_or_else(|| Refusal::not_found(&key.resource, &key.name))
             }
-            "list" => self.list(target).map(|list| (200, list)),
+            "list" => self.list(target, lag).map(|list| (200, list)),
             "create" => {
                 let object = self.object(target)?;
                 self.in_namespace(target)?;
@@ -321,7 +323,7 @@ impl Asking {
     }
 
     /// In pages, if so asked. A page goes on behind the last object of the one before; the list's version is the first page's.
-    fn list(&self, target: &Target) -> Result<Value, Refusal> {
+    fn list(&self, target: &Target, lag: u64) -> Result<Value, Refusal> {
         let selector = Selector::parse(self.query.get("labelSelector").unwrap_or_default())?;
         let limit = self.query.get("limit").and_then(|limit| limit.parse().ok()).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
         let token = self.query.get("continue").filter(|token| !token.is_empty());
@@ -331,9 +333,12 @@ impl Asking {
         });
         self.api.read(|store| {
             let kind = store.resource(&target.resource)?;
-            let version = behind.as_ref().map_or(store.version(), |(version, _)| *version);
+            let now = store.version().saturating_sub(lag);
+            let version = behind.as_ref().map_or(now, |(version, _)| *version);
             let namespace = Some(target.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            let found = store.list(&target.resource, namespace).filter(|(_, object)| selector.matches(object));
+            let all = history::list(store, &target.resource, now)?;
+            let found = all.iter().filter(|(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace));
+            let found = found.filter(|(_, object)| selector.matches(object));
             let mut found = found.filter(|(key, _)| behind.as_ref().is_none_or(|(_, behind)| *key > behind)).peekable();
             let (mut items, mut last) = (Vec::new(), None);
             while items.len() < limit

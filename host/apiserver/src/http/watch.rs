@@ -149,7 +149,7 @@ impl Watch {
                     self.ended = true;
                     return;
                 }
-                None => self.lines.push_back(line),
+                None | Some(Act::Stale { .. }) => self.lines.push_back(line),
             }
             self.position = event.version;
         }
