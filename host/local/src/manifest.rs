@@ -201,6 +201,89 @@ mod tests {
         }
     }
 
+    /// The end-to-end tests' manifests: file and text. There the CRDs' CEL judges them.
+    fn shared(folder: &str) -> Vec<(String, String)> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/manifests").join(folder);
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let read = |path: std::path::PathBuf| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            (path.file_stem().unwrap().to_string_lossy().into_owned(), text)
+        };
+        paths.map(read).collect()
+    }
+
+    fn header<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+        text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)?.strip_prefix(": "))
+    }
+
+    fn of_every_line() -> Images {
+        let here = std::env::current_exe().unwrap();
+        Images::of_lines(["7.2", "8.1", "9.1"].map(|line| (line.to_owned(), here.clone())), &here).unwrap()
+    }
+
+    /// The field that a refusal is about: its first word that is a path.
+    fn field(text: &str) -> &str {
+        text.split(' ').find(|word| word.starts_with("spec") || word.starts_with("metadata")).unwrap_or(text)
+    }
+
+    #[test]
+    fn what_the_crds_refuse_by_cel_is_refused_here_by_the_same_rules_in_rust() {
+        let mut judged = 0;
+        for (name, text) in shared("bad") {
+            let documents = read(&name, &text).unwrap();
+            let found = faults(&documents, &store(), &of_every_line()).join("\n");
+            let expected = header(&text, "expect").unwrap();
+            let elsewhere = text.contains("kind: User") && found.contains("kind User is not supported yet");
+            assert!(elsewhere || (!found.is_empty() && found.contains(field(expected))), "{name}: {expected:?}, but {found:?}");
+            judged += 1;
+        }
+        assert!(judged >= 50, "{judged}");
+    }
+
+    #[test]
+    fn changes_are_judged_here_as_the_crds_judge_them_by_cel() {
+        let (mut before, mut accepted, mut refused) = (store(), 0, 0);
+        for (name, text) in shared("good") {
+            for document in read(&name, &text).unwrap() {
+                assert_eq!(faults_of(&document, &before, &of_every_line()), Vec::<String>::new(), "{name}");
+                let kind = before.resources().find(|known| known.kind == document.text("/kind")).unwrap().id().to_owned();
+                before.create(&kind, document.object, Manner::by("t")).unwrap();
+            }
+        }
+        for (name, text) in shared("changes") {
+            let from = header(&text, "from").unwrap();
+            let (kind, from) = from.split_once('/').unwrap_or(("valkey", from));
+            let kind = if kind == "sentinel" { "sentinels.valkey.buf.red" } else { "valkeys.rds.valkey.buf.red" };
+            let key = Key::new(kind, NAMESPACE, from);
+            let mut after = (**before.get(&key).unwrap()).clone();
+            patch(&mut after, &serde_saphyr::from_str(&text).unwrap());
+            let found = faults_of(&Document { place: name.clone(), object: after }, &before, &of_every_line()).join("\n");
+            match header(&text, "expect") {
+                None => assert_eq!(found, "", "{name}"),
+                Some(expected) => assert!(found.contains(field(expected)), "{name}: {expected:?}, but {found:?}"),
+            }
+            *(if found.is_empty() { &mut accepted } else { &mut refused }) += 1;
+        }
+        assert!(accepted > 0 && refused > 15, "{accepted} {refused}");
+    }
+
+    /// RFC 7386.
+    fn patch(object: &mut Value, with: &Value) {
+        let Value::Object(with) = with else {
+            *object = with.clone();
+            return;
+        };
+        if !object.is_object() {
+            *object = json!({});
+        }
+        for (name, value) in with {
+            match value {
+                Value::Null => drop(object.as_object_mut().and_then(|fields| fields.remove(name))),
+                value => patch(&mut object[name], value),
+            }
+        }
+    }
+
     #[test]
     fn namespaces_where_none_is_said() {
         let policy = "{kind: ConfigMap, metadata: {name: p, labels: {valkey.buf.red/policy: 'true'}}}";
