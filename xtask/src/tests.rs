@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, cargo};
 
 /// An executable with tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +49,7 @@ struct Run {
 pub(crate) fn run(workspace: &Workspace, at_once: &str, selection: &[&str]) -> Result<()> {
     let at_once: usize = at_once.parse().ok().filter(|n| *n > 0).with_context(|| format!("how many at once? '{at_once}'"))?;
     let record = workspace.target.join("test-seconds");
-    let mut queue = in_order(build(selection)?, &read_record(&std::fs::read_to_string(&record).unwrap_or_default()));
-    queue.reverse();
+    let queue = in_order(build(selection)?, &read_record(&std::fs::read_to_string(&record).unwrap_or_default())).into_iter();
     let logs = workspace.target.join("test-logs");
     std::fs::create_dir_all(&logs).with_context(|| format!("{} can't be made", logs.display()))?;
     let (queue, runs) = (Mutex::new(queue), Mutex::new(Vec::new()));
@@ -58,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, at_once: &str, selection: &[&str]) -> R
         let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(|| work(&queue, &runs, &logs))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?)
     })?;
-    let runs = runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     std::fs::write(&record, record_of(&runs)).with_context(|| format!("{} can't be written", record.display()))?;
     let documented = cargo().args(["test", "--doc", "--no-fail-fast"]).args(selection).status().context("cargo can't be run")?;
     let mut failed: Vec<&str> = runs.iter().filter(|run| !run.passed).map(|run| run.name.as_str()).collect();
@@ -67,10 +66,6 @@ pub(crate) fn run(workspace: &Workspace, at_once: &str, selection: &[&str]) -> R
     }
     ensure!(failed.is_empty(), "tests failed: {}", failed.join(", "));
     Ok(())
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 fn build(selection: &[&str]) -> Result<Vec<Tests>> {
@@ -113,14 +108,18 @@ fn record_of(runs: &[Run]) -> String {
     runs.iter().map(|run| format!("{} {}\n", run.name, run.took.as_secs())).collect()
 }
 
-fn work(queue: &Mutex<Vec<Tests>>, runs: &Mutex<Vec<Run>>, logs: &Path) -> Result<()> {
-    let poisoned = |_| anyhow::anyhow!("another worker panicked");
+/// A worker that panicked fails the whole run at its end; what the others share is as good as before.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn work(queue: &Mutex<impl Iterator<Item = Tests>>, runs: &Mutex<Vec<Run>>, logs: &Path) -> Result<()> {
     loop {
-        let Some(next) = queue.lock().map_err(poisoned)?.pop() else { return Ok(()) };
+        let Some(next) = lock(queue).next() else { return Ok(()) };
         let log = logs.join(next.name.replace('/', "-"));
         let run = execute(&next, &log)?;
         let said = std::fs::read(&log).with_context(|| format!("{} can't be read", log.display()))?;
-        let mut runs = runs.lock().map_err(|_| anyhow::anyhow!("another worker panicked"))?;
+        let mut runs = lock(runs);
         println!("     Running {} ({})", next.name, next.executable.display());
         println!("{}", String::from_utf8_lossy(&said));
         println!("{}: {:.1} s", next.name, run.took.as_secs_f64());

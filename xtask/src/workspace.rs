@@ -37,8 +37,7 @@ impl Workspace {
 
     /// The workspace around another folder.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
+        let output = cargo()
             .current_dir(folder)
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .output()
@@ -51,6 +50,11 @@ impl Workspace {
         let packages = packages.iter().map(|package| read_package(package, &root)).collect::<Result<_>>()?;
         Ok(Self { target: path("target_directory")?, root, packages })
     }
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 fn read_package(package: &Value, root: &Path) -> Result<Package> {

@@ -21,8 +21,8 @@ use vko_sdk::plan::{self, StepExt};
 use vko_sdk::planning::{Expectation, Operation, SlotAssignment, Step};
 use vko_sdk::slots;
 
+use crate::Shared;
 use crate::cause::{Block, Cause};
-use crate::spread::Spread;
 use crate::steps::Steps;
 use crate::view::{Node, Shard, View};
 
@@ -31,11 +31,10 @@ pub fn create<'a>(
     view: &View<'a>,
     shard: &Shard<'a>,
     able: &[&Node<'a>],
-    taken: &[SlotRange],
-    spread: &mut Spread<'a>,
+    all: &mut Shared<'a>,
     steps: &mut Steps,
 ) -> Option<Block> {
-    let elsewhere = slots::common(&shard.planned, taken);
+    let elsewhere = slots::common(&shard.planned, &all.taken);
     if !elsewhere.is_empty() {
         let message = format!("the slots {} of {} are owned by others", slots::text(&elsewhere), shard.workload);
         let remedy = "move them to a member of that shard, or create the instance anew";
@@ -70,12 +69,12 @@ pub fn create<'a>(
         };
         return Some(Block::new(&shard.workload, cause, message, remedy));
     }
-    let node = spread.best(members().filter(free))?;
-    if let Some(better) = spread.worth_a_wait(shard, node) {
+    let node = all.spread.best(members().filter(free))?;
+    if let Some(better) = all.spread.worth_a_wait(shard, node) {
         let message = format!("{} starts where there are fewer primaries than beside {}", better.member.name, node.member.name);
         return Some(Block::new(&shard.workload, Cause::MembersAwaited, message, BY_ITSELF));
     }
-    spread.chosen(shard, node);
+    all.spread.chosen(shard, node);
     let reason = format!("{} never had a primary; {} answers and is empty", shard.workload, node.member.name);
     let step = own(node, &shard.planned, reason).expecting(Expectation::DataSetEmpty(node.uid().into()));
     steps.add(node, step);

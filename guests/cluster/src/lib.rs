@@ -167,13 +167,13 @@ fn shards(view: &View<'_>, usable: &dyn Fn(&Node<'_>) -> bool, steps: &mut Steps
 }
 
 /// What the shards of one look have in common.
-struct Shared<'a> {
+pub struct Shared<'a> {
     /// Slots that anybody owns.
-    taken: Vec<SlotRange>,
+    pub taken: Vec<SlotRange>,
     /// Whether no shard is taken over yet.
-    alone: bool,
+    pub alone: bool,
     /// Where primaries are.
-    spread: Spread<'a>,
+    pub spread: Spread<'a>,
 }
 
 /// One shard. `able`: its members that may be told something.
@@ -197,8 +197,8 @@ fn one<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], all: &mut Sha
             let message = format!("a member of {} owns slots, and the others don't know it yet", shard.workload);
             from(vec![Block::new(&shard.workload, Cause::MembersAwaited, message, BY_ITSELF)])
         }
-        (None, []) if view.had_primary(shard) => takeover::unowned(view, shard, able, &all.taken, &mut all.spread, steps),
-        (None, []) => from(creation::create(view, shard, able, &all.taken, &mut all.spread, steps).into_iter().collect()),
+        (None, []) if view.had_primary(shard) => takeover::unowned(view, shard, able, all, steps),
+        (None, []) => from(creation::create(view, shard, able, all, steps).into_iter().collect()),
     }
 }
 

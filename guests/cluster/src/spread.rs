@@ -39,8 +39,7 @@ impl<'a> Spread<'a> {
     pub fn new(view: &View<'a>) -> Self {
         let mut spread = Self::default();
         for shard in &view.shards {
-            let owners: Vec<&Pod> = shard.owners.iter().filter_map(|owner| view.by_id(&owner.id)?.member.pod).collect();
-            owners.iter().for_each(|pod| spread.burden(pod));
+            shard.owners.iter().filter_map(|owner| view.by_id(&owner.id)?.member.pod).for_each(|pod| spread.burden(pod));
             if shard.owners.is_empty() {
                 shard.nodes.iter().filter_map(place).for_each(|pod| *spread.wanted.entry(&pod.node).or_default() += 1);
             }

@@ -20,15 +20,14 @@
 use vko_replica::consent::{self, Kind};
 use vko_replica::decision::{BY_ITSELF, SOON_MS};
 use vko_replica::view::Standing;
-use vko_sdk::common::SlotRange;
 use vko_sdk::observation::{ContainerState, DataOrigin, OutcomeKind, Peer, Role, ServerFacts};
 use vko_sdk::plan::{self, StepExt};
 use vko_sdk::planning::{ClusterTakeover, Expectation, Operation, Step, Takeover};
 use vko_sdk::slots;
 
+use crate::Shared;
 use crate::cause::{Block, Cause, Decision};
 use crate::creation::own;
-use crate::spread::Spread;
 use crate::steps::Steps;
 use crate::view::{Node, Shard, View};
 
@@ -255,15 +254,8 @@ fn lost<'a>(view: &View<'a>, shard: &Shard<'a>, owner: &Peer, name: &str, able: 
 
 /// A shard that had a primary, and whose slots nobody owns now: its servers lost their own memory of the cluster. Where data may
 /// be left, consent is asked for the member with the most keys; where they lived with pods that are gone, the shard starts anew.
-pub fn unowned<'a>(
-    view: &View<'a>,
-    shard: &Shard<'a>,
-    able: &[&Node<'a>],
-    taken: &[SlotRange],
-    spread: &mut Spread<'a>,
-    steps: &mut Steps,
-) -> Decision {
-    let slots = slots::minus(&shard.planned, taken);
+pub fn unowned<'a>(view: &View<'a>, shard: &Shard<'a>, able: &[&Node<'a>], all: &mut Shared<'a>, steps: &mut Steps) -> Decision {
+    let slots = slots::minus(&shard.planned, &all.taken);
     let awaited = shard.nodes.iter().find(|n| n.says.is_none() && n.member.pod.is_some());
     let (cause, message) = match awaited {
         Some(node) => (
@@ -288,9 +280,9 @@ pub fn unowned<'a>(
     }
     // Nobody could bring anything back: a person has nothing to decide.
     let nothing_left = shard.nodes.iter().all(|n| n.says.is_some() && n.keys() == Some(0) && n.member.claim.is_none());
-    let first = spread.best(free.clone()).filter(|_| nothing_left && !slots.is_empty());
+    let first = all.spread.best(free.clone()).filter(|_| nothing_left && !slots.is_empty());
     if let Some(node) = first {
-        spread.chosen(shard, node);
+        all.spread.chosen(shard, node);
         let text = format!("the data of {} went with its pods; it starts anew with {}, empty", shard.workload, node.member.name);
         steps.add(node, own(node, &slots, text.clone()).expecting(Expectation::DataSetEmpty(node.uid().into())));
         return Decision { data_lost: Some(text), ..Decision::default() };

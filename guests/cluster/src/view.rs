@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         if says.id == id {
             return Some(true);
         }
-        if let Some(belief) = says.differs.iter().find(|b| b.id == id) {
+        if let Some(belief) = belief(says, id) {
             return Some(belief.known);
         }
         complete(says).then(|| self.peers.get(id).is_some_and(|p| !p.handshake))
@@ -126,13 +126,13 @@ impl<'a> View<'a> {
     /// Whether a server sees another owner's slots as most do. A server that joined learns them from the owner alone, at its next
     /// pings; until then it would take over nothing but the role. Unknown is a yes here: the host looks again before the order.
     pub fn knows_slots_of(&self, node: &Node<'_>, owner: &Peer) -> bool {
-        let belief = node.says.and_then(|says| says.differs.iter().find(|b| b.id == owner.id));
+        let belief = node.says.and_then(|says| belief(says, &owner.id));
         belief.is_none_or(|b| slots::minus(&owner.slots, &b.slots).is_empty())
     }
 
     /// Whether a server has a link to the node with that id, by its own word, and where that was cut off by what most say.
     pub fn reaches(&self, node: &Node<'_>, id: &str) -> bool {
-        let own = node.says.and_then(|says| says.differs.iter().find(|b| b.id == id));
+        let own = node.says.and_then(|says| belief(says, id));
         own.map_or_else(|| self.peers.get(id).is_some_and(|p| p.linked_by > 1), |belief| belief.linked)
     }
 
@@ -245,7 +245,12 @@ pub fn open(node: &Node<'_>) -> Vec<SlotRange> {
 }
 
 fn own_belief(says: &ClusterFacts) -> Option<&Belief> {
-    says.differs.iter().find(|b| b.id == says.id)
+    belief(says, &says.id)
+}
+
+/// What a server believes of a node, where that isn't what most believe, as far as the host lists it.
+fn belief<'a>(says: &'a ClusterFacts, id: &str) -> Option<&'a Belief> {
+    says.differs.iter().find(|b| b.id == id)
 }
 
 /// The ledger's member with that node id.

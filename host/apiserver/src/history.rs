@@ -9,14 +9,20 @@ use crate::refusal::Refusal;
 use crate::resource::Key;
 use crate::store::{Event, Store};
 
-/// The objects of a kind as they were at a version, sorted.
+/// The objects of a kind as they were at a version, of one namespace or of all, sorted.
 ///
 /// # Errors
 /// What has happened since isn't remembered any more.
-pub(crate) fn list(store: &Store, resource: &str, version: u64) -> Result<BTreeMap<Key, Arc<Value>>, Refusal> {
+pub(crate) fn list(
+    store: &Store,
+    resource: &str,
+    namespace: Option<&str>,
+    version: u64,
+) -> Result<BTreeMap<Key, Arc<Value>>, Refusal> {
     let mut objects: BTreeMap<Key, Arc<Value>> =
-        store.list(resource, None).map(|(key, object)| (key.clone(), object.clone())).collect();
-    let since: Vec<&Event> = store.events_after(version)?.filter(|event| event.key.resource == resource).collect();
+        store.list(resource, namespace).map(|(key, object)| (key.clone(), object.clone())).collect();
+    let asked = |key: &Key| key.resource == resource && namespace.is_none_or(|namespace| key.namespace == namespace);
+    let since: Vec<&Event> = store.events_after(version)?.filter(|event| asked(&event.key)).collect();
     for event in since.into_iter().rev() {
         match &event.before {
             Some(before) => drop(objects.insert(event.key.clone(), before.clone())),
@@ -53,10 +59,10 @@ mod tests {
         note(&store);
         for (version, expected) in seen {
             let found: Vec<Value> =
-                list(&store, "configmaps", version).unwrap().values().map(|object| (**object).clone()).collect();
+                list(&store, "configmaps", None, version).unwrap().values().map(|object| (**object).clone()).collect();
             assert_eq!(found, expected, "{version}");
         }
         store.compact();
-        assert_eq!(list(&store, "configmaps", 0).unwrap_err().code, 410);
+        assert_eq!(list(&store, "configmaps", None, 0).unwrap_err().code, 410);
     }
 }

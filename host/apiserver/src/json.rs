@@ -22,7 +22,7 @@ pub(crate) fn map_in<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String
 }
 
 /// JSON merge patch (RFC 7396).
-pub(crate) fn merged(live: Value, patch: &Value) -> Value {
+pub fn merged(live: Value, patch: &Value) -> Value {
     let Value::Object(changes) = patch else { return patch.clone() };
     let Value::Object(mut live) = live else { return merged(json!({}), patch) };
     for (key, value) in changes {

@@ -40,6 +40,7 @@ pub mod server;
 pub mod store;
 pub mod validate;
 
+pub use json::merged;
 pub use refusal::Refusal;
 pub use resource::{Key, Resource};
 pub use server::ApiServer;

@@ -135,6 +135,7 @@ fn broken_rules(kind: &str, object: &Value, live: Option<&Value>) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vko_apiserver::merged;
     use vko_apiserver::store::Manner;
 
     fn store() -> Store {
@@ -255,8 +256,7 @@ mod tests {
             let (kind, from) = from.split_once('/').unwrap_or(("valkey", from));
             let kind = if kind == "sentinel" { "sentinels.valkey.buf.red" } else { "valkeys.rds.valkey.buf.red" };
             let key = Key::new(kind, NAMESPACE, from);
-            let mut after = (**before.get(&key).unwrap()).clone();
-            patch(&mut after, &serde_saphyr::from_str(&text).unwrap());
+            let after = merged((**before.get(&key).unwrap()).clone(), &serde_saphyr::from_str(&text).unwrap());
             let found = faults_of(&Document { place: name.clone(), object: after }, &before, &of_every_line()).join("\n");
             match header(&text, "expect") {
                 None => assert_eq!(found, "", "{name}"),
@@ -265,23 +265,6 @@ mod tests {
             *(if found.is_empty() { &mut accepted } else { &mut refused }) += 1;
         }
         assert!(accepted > 0 && refused > 15, "{accepted} {refused}");
-    }
-
-    /// RFC 7386.
-    fn patch(object: &mut Value, with: &Value) {
-        let Value::Object(with) = with else {
-            *object = with.clone();
-            return;
-        };
-        if !object.is_object() {
-            *object = json!({});
-        }
-        for (name, value) in with {
-            match value {
-                Value::Null => drop(object.as_object_mut().and_then(|fields| fields.remove(name))),
-                value => patch(&mut object[name], value),
-            }
-        }
     }
 
     #[test]

@@ -336,9 +336,8 @@ impl Asking {
             let now = store.version().saturating_sub(lag);
             let version = behind.as_ref().map_or(now, |(version, _)| *version);
             let namespace = Some(target.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            let all = history::list(store, &target.resource, now)?;
-            let found = all.iter().filter(|(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace));
-            let found = found.filter(|(_, object)| selector.matches(object));
+            let all = history::list(store, &target.resource, namespace, now)?;
+            let found = all.iter().filter(|(_, object)| selector.matches(object));
             let mut found = found.filter(|(key, _)| behind.as_ref().is_none_or(|(_, behind)| *key > behind)).peekable();
             let (mut items, mut last) = (Vec::new(), None);
             while items.len() < limit

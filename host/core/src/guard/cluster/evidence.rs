@@ -60,7 +60,7 @@ impl<'a> View<'a> {
     /// What a server believes of itself, where that isn't what most believe.
     fn own_belief(&self, uid: &str) -> Option<&'a Belief> {
         let cluster = self.facts(uid)?.cluster.first()?;
-        cluster.differs.iter().find(|belief| belief.id == cluster.id)
+        belief(cluster, &cluster.id)
     }
 
     /// Slots that a server claims by its own word, and where it gives none by what most believe.
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
         if cluster.id == node {
             return Some(true);
         }
-        if let Some(belief) = cluster.differs.iter().find(|belief| belief.id == node) {
+        if let Some(belief) = belief(cluster, node) {
             return Some(belief.known);
         }
         let all = usize::try_from(cluster.differences).is_ok_and(|all| all <= cluster.differs.len());
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
 
     /// Whether a server is known not to know all slots of an owner: told to take over, it would get the role without them.
     pub(super) fn lacks_slots_of(&self, uid: &str, owner: &Peer) -> bool {
-        let belief = self.cluster(uid).and_then(|cluster| cluster.differs.iter().find(|belief| belief.id == owner.id));
+        let belief = self.cluster(uid).and_then(|cluster| belief(cluster, &owner.id));
         belief.is_some_and(|belief| !covers(&belief.slots, &owner.slots))
     }
 
@@ -130,6 +130,11 @@ impl<'a> View<'a> {
         let fresh = self.age(uid) <= ANSWER_AGE_MAX_MS;
         fresh && self.answers(uid).is_some_and(|facts| matches!(facts.role, Role::Replica(_)))
     }
+}
+
+/// What a server believes of a node, where that isn't what most believe, as far as it is listed.
+fn belief<'a>(cluster: &'a ClusterFacts, node: &str) -> Option<&'a Belief> {
+    cluster.differs.iter().find(|belief| belief.id == node)
 }
 
 /// Whether two lists of slots have one in common.

@@ -115,12 +115,8 @@ pub async fn bump_epoch<W: World>(site: &Site<W>, pod: &str) -> Result<(), Execu
     Err(ExecuteError::NotVerified(format!("{name} has config epoch {after:?}, not one above {before:?}")))
 }
 
-fn set(ranges: &[SlotRange]) -> Result<SlotSet, ExecuteError> {
-    slot_set(ranges).map_err(not_a_range)
-}
-
-pub(super) fn not_a_range(bad: SlotRange) -> ExecuteError {
-    ExecuteError::OperationUnknown(format!("slots {} to {}", bad.first, bad.last))
+pub(super) fn set(ranges: &[SlotRange]) -> Result<SlotSet, ExecuteError> {
+    slot_set(ranges).map_err(|bad| ExecuteError::OperationUnknown(format!("slots {} to {}", bad.first, bad.last)))
 }
 
 /// Ranges of the boundary as a set; the error is the one that is none.

@@ -20,7 +20,7 @@ use vko_model::slots::SlotSet;
 use vko_wit::observation::Observed;
 use vko_wit::planning::{ClusterTakeover, Step, Takeover};
 
-use super::{myself, nodes, nodes_fresh, slot_set, slots};
+use super::{myself, nodes, nodes_fresh, slots};
 use crate::command::{ClusterFailover, Command};
 use crate::execute::{ExecuteError, step};
 use crate::procedure::{answering, until};
@@ -80,8 +80,8 @@ async fn shard<W: World>(site: &Site<W>, replica: &str) -> Result<(String, SlotS
 
 /// Slots of an owner by the view that most share. The replica's own view may lack some: the server doesn't mind, and leaves them.
 fn agreed_slots(observed: &Observed, owner: &str) -> Result<SlotSet, ExecuteError> {
-    let agreed = observed.agreed_view.iter().find(|peer| peer.id == owner).map(|peer| slot_set(&peer.slots));
-    agreed.transpose().map(Option::unwrap_or_default).map_err(slots::not_a_range)
+    let agreed = observed.agreed_view.iter().find(|peer| peer.id == owner);
+    agreed.map_or(Ok(SlotSet::default()), |peer| slots::set(&peer.slots))
 }
 
 /// Asks the servers that answered when they were last asked whether one of them is the owner that this replica follows, and still
