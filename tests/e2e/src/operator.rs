@@ -1,6 +1,7 @@
 //! The operator under test: installed by Helm, as people do, or run on this machine for one namespace.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -260,7 +261,9 @@ impl HostOperator {
     /// # Errors
     /// It can't be run.
     pub fn start(namespace: &str, die_after: Option<u64>) -> Result<Self> {
-        let log = std::env::temp_dir().join(format!("vko-e2e-{}-{namespace}.log", std::process::id()));
+        // A successor starts before its predecessor is dropped, which removes its own log.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let log = std::env::temp_dir().join(format!("vko-e2e-{}-{namespace}-{number}.log", std::process::id()));
         let output = std::fs::File::create(&log).with_context(|| format!("{} can't be written", log.display()))?;
         let mut operator = Command::new(settings::required("VKO_OPERATOR_FAULTS")?);
         operator.args([
@@ -357,6 +360,9 @@ impl Drop for HostOperator {
         let _ = std::fs::remove_file(&self.log);
     }
 }
+
+/// Numbers the operators of this process.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// Exit code of the fault build's own end.
 const DIED: i32 = 137;
