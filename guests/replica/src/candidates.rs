@@ -47,12 +47,14 @@ pub fn promotable(view: &View<'_>, member: &Member<'_>) -> bool {
     if fell_behind(view, member, facts) {
         return false;
     }
-    match link.primary {
-        // It was synced in this run: the probe says so (ready), or its data came by a full sync. That may be long ago.
-        Upstream::Pod(_) | Upstream::Other(_) => member.ready() || facts.origin == DataOrigin::Sync,
-        // It follows nobody: it counts if it was detached, not restarted.
-        Upstream::Nobody => ran_through(view, member, facts),
-    }
+    // Its data came by a full sync in this run. That may be long ago.
+    facts.origin == DataOrigin::Sync
+        || match link.primary {
+            // It was synced in this run: the probe says so.
+            Upstream::Pod(_) | Upstream::Other(_) => member.ready(),
+            // It follows nobody: it counts if it was detached, not restarted.
+            Upstream::Nobody => ran_through(view, member, facts),
+        }
 }
 
 /// Whether a replica's link broke (before it was detached, if it was) while the last primary served on, so that it lacks what was
@@ -79,15 +81,19 @@ fn last_word<'a>(view: &View<'a>) -> Option<(u64, &'a ServerFacts)> {
     Some((view.observed.now.saturating_sub(member.server?.age), facts))
 }
 
-/// Whether a server that follows nobody was detached rather than restarted: it runs since before the last primary fell silent, or
-/// since before the detaching that a fence records.
+/// Whether a server that follows nobody was detached rather than restarted: it runs since before the last primary fell silent,
+/// since before the detaching that a fence records, or since before the last primary was fenced. (The record of the detaching
+/// comes after the detaching: where the primary is back between the two, or the operator ended there, only the fence is left.)
 fn ran_through(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
     let now = view.observed.now;
     let age = member.server.map_or(0, |s| s.age);
     let started = now.saturating_sub(age).saturating_sub(facts.uptime);
-    let detached =
-        view.observed.ledger.fences.iter().any(|f| f.detached_at > 0 && started < f.detached_at.min(written_at(view, f)));
-    detached || view.members.iter().filter_map(|m| silent_since(view, m)).any(|since| started < since)
+    let ran = |f: &FenceRecord| {
+        let detached = f.detached_at > 0 && started < f.detached_at.min(written_at(view, f));
+        detached || view.last.is_some_and(|l| l.pod == f.pod) && started < f.set_at
+    };
+    let silent = || view.members.iter().filter_map(|m| silent_since(view, m)).any(|since| started < since);
+    view.observed.ledger.fences.iter().any(ran) || silent()
 }
 
 /// When the detaching was written down, by the clock of the operator that did it (`fence-detached:<pod>`). The record itself
@@ -217,6 +223,31 @@ mod tests {
                 false,
             ),
             ("detached, then the primary died", |s| s.fence(0, 1).silence(0).detach(1).detached(0, 8_000).kill(0), true),
+            (
+                "detached, and the primary is back before that was written down",
+                |s| s.fence(0, 1).detach(1).restart(0, "empty"),
+                true,
+            ),
+            (
+                "the same, its data came by a partial sync",
+                |s| s.fence(0, 1).detach(1).restart(0, "empty").facts(1, |f| f.origin = DataOrigin::Snapshot),
+                true,
+            ),
+            (
+                "the same, and it was restarted after the fence was set",
+                |s| s.fence(0, 1).restart(0, "empty").restart(1, "snapshot"),
+                false,
+            ),
+            (
+                "the same, and no fence was set",
+                |s| s.forget_fences().detach(1).restart(0, "empty").facts(1, |f| f.origin = DataOrigin::Snapshot),
+                false,
+            ),
+            (
+                "detached an hour ago without a fence; the primary is back",
+                |s| s.forget_fences().detach(1).link_down(1, 3_600_000).restart(0, "empty"),
+                false,
+            ),
         ];
         for (case, change, expected) in table {
             let mut scene = Scene::healthy("x", 3);
