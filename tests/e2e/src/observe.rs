@@ -67,6 +67,8 @@ pub struct Requests {
     pub namespace: String,
     /// Answer.
     pub code: u64,
+    /// Whether the user has no right to it. The code doesn't say: 403 is also what a namespace answers that is being deleted.
+    pub denied: bool,
     /// How many.
     pub count: u64,
 }
@@ -97,6 +99,7 @@ fn request(row: &Value) -> Requests {
         resource: if sub.is_empty() { resource } else { format!("{resource}/{sub}") },
         namespace: text("namespace"),
         code: row["code"].as_u64().unwrap_or_default(),
+        denied: row["denied"].as_bool().unwrap_or_default(),
         count: row["count"].as_u64().unwrap_or_default(),
     }
 }
@@ -115,9 +118,15 @@ mod tests {
 
     #[test]
     fn a_row_of_the_audit_log() {
-        let row = serde_json::json!({"verb": "update", "resource": "valkeys", "subresource": "status", "namespace": "n", "code": 200, "count": 3});
-        let expected =
-            Requests { verb: "update".into(), resource: "valkeys/status".into(), namespace: "n".into(), code: 200, count: 3 };
+        let row = serde_json::json!({"verb": "update", "resource": "valkeys", "subresource": "status", "namespace": "n", "code": 403, "denied": true, "count": 3});
+        let expected = Requests {
+            verb: "update".into(),
+            resource: "valkeys/status".into(),
+            namespace: "n".into(),
+            code: 403,
+            denied: true,
+            count: 3,
+        };
         assert_eq!(request(&row), expected);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use vko_e2e::instance::{Instance, Wanted};
-use vko_e2e::observe::requests;
+use vko_e2e::observe::{Requests, mark, requests};
 use vko_e2e::{Result, bed, figure, kubectl, operator, skipped, space};
 
 /// Before any test bed.
@@ -30,13 +30,34 @@ fn nothing_that_the_operator_asks_for_is_denied() -> Result {
     })?;
     let made = requests(EVER, operator::USER)?;
     assert!(made.iter().any(|row| row.verb == "patch"), "the audit log holds nothing of the operator: {made:?}");
-    let denied: Vec<_> = made.iter().filter(|row| row.code == 403).collect();
-    assert_eq!(denied, Vec::<&vko_e2e::observe::Requests>::new());
+    assert_eq!(denied(&made), Vec::<&Requests>::new());
     let used: BTreeSet<(String, String)> = made.into_iter().map(|row| (row.resource, row.verb)).collect();
     for right in granted()?.difference(&used) {
         figure("rights: granted and not used so far", format!("{} {}", right.1, right.0));
     }
     Ok(())
+}
+
+/// The log tells what was denied from what was done, and from what else has a 403's code.
+#[test]
+fn a_denied_request_shows_as_one() -> Result {
+    if !bed::is_here() {
+        return skipped("needs the audit log");
+    }
+    let nobody = format!("nobody-{}", std::process::id());
+    let since = mark()?;
+    let refused = kubectl::run(&["get", "secrets", "--namespace", "default", "--as", &nobody]).expect_err("nobody reads secrets");
+    assert!(format!("{refused:#}").contains("Forbidden"), "{refused:#}");
+    kubectl::run(&["version", "--as", &nobody, "--as-group", "system:authenticated"])?;
+    let made = requests(&since, &nobody)?;
+    let of_secrets: Vec<_> = denied(&made).into_iter().map(|row| (row.verb.as_str(), row.resource.as_str())).collect();
+    assert_eq!(of_secrets, [("list", "secrets")], "{made:?}");
+    Ok(())
+}
+
+/// Those for which a right was missing.
+fn denied(made: &[Requests]) -> Vec<&Requests> {
+    made.iter().filter(|row| row.denied).collect()
 }
 
 /// Resources and verbs that the chart grants.

@@ -3,7 +3,8 @@
 
 # audit [--mark] [--since TIME] [--user TEXT] [--json]: requests by user, verb, resource and answer.
 # A request has one ID and up to two records (started, complete); it counts once, in the time at which it arrived, with the
-# newest answer. A watch that runs was counted when it began: quiet minutes show no watch.
+# newest answer. A watch that runs was counted when it began: quiet minutes show no watch. `denied` (--json) says that a right was
+# missing: a 403 is also what a namespace says that is on its way out.
 audit() {
   local since='' text='' json=false
   since=$(cat "$RUN/audit.mark" 2>/dev/null || true)
@@ -19,12 +20,13 @@ audit() {
   local rows
   rows=$(find "$RUN" -maxdepth 1 -name 'audit*.log' -exec cat {} + | jq -cn --arg since "${since%Z}" --arg text "$text" '
     reduce (inputs
-      | select((.requestReceivedTimestamp | rtrimstr("Z")) >= $since and (.user.username | contains($text)))) as $r
+      | select((.requestReceivedTimestamp | rtrimstr("Z")) >= $since and ((.impersonatedUser // .user).username | contains($text)))) as $r
       ({}; .[$r.auditID] = {
-        user: $r.user.username, verb: $r.verb, group: ($r.objectRef.apiGroup // ""),
+        user: ($r.impersonatedUser // $r.user).username, verb: $r.verb, group: ($r.objectRef.apiGroup // ""),
         resource: ($r.objectRef.resource // ($r.requestURI | split("?")[0])), subresource: ($r.objectRef.subresource // ""),
-        namespace: ($r.objectRef.namespace // ""), code: ($r.responseStatus.code // 0)})
-    | [.[]] | group_by([.user, .verb, .group, .resource, .subresource, .namespace, .code])
+        namespace: ($r.objectRef.namespace // ""), code: ($r.responseStatus.code // 0),
+        denied: ($r.annotations["authorization.k8s.io/decision"] == "forbid")})
+    | [.[]] | group_by([.user, .verb, .group, .resource, .subresource, .namespace, .code, .denied])
     | .[] | .[0] + {count: length}')
   if $json; then
     echo "$rows"
