@@ -29,7 +29,20 @@ impl<T> Look<T> {
 ///
 /// # Errors
 /// The deadline passed; says what the last look found instead.
-pub fn until<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+pub fn until<T>(what: &str, deadline: Duration, look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+    until_every(LOOK, what, deadline, look)
+}
+
+/// As [`until`], for looks that cost so much that they may only be repeated at an interval.
+///
+/// # Errors
+/// As [`until`].
+pub fn until_every<T>(
+    interval: Duration,
+    what: &str,
+    deadline: Duration,
+    mut look: impl FnMut() -> Result<Look<T>>,
+) -> Result<T> {
     let end = Instant::now() + deadline;
     loop {
         let last = match look() {
@@ -40,6 +53,6 @@ pub fn until<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result
         if Instant::now() >= end {
             bail!("gave up after {deadline:?} waiting for {what}; last seen: {last}");
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(interval);
     }
 }

@@ -416,7 +416,7 @@ impl Instance {
     /// # Errors
     /// The deadline passed.
     pub fn wait_shard_primary_other_than(&self, shard: u32, former: &Pod) -> Result<Pod> {
-        wait::until("another primary of the shard", READY, || {
+        kubectl::look_until("another primary of the shard", READY, || {
             let found = self.shard_primary(shard)?;
             let other = found.uid != former.uid;
             Ok(wait::Look::when(other.then_some(found.clone()), || format!("{found:?}")))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Deserializer, Value};
 
+use crate::wait::{self, Look};
 use crate::{Result, command, settings};
 
 /// kubectl for the cluster under test.
@@ -101,6 +102,15 @@ pub fn list(namespace: &str, kinds: &str, selector: &str) -> Result<Vec<Value>> 
 pub fn wait(namespace: &str, target: &str, condition: &str, deadline: Duration) -> Result {
     let (condition, timeout) = (format!("--for={condition}"), format!("--timeout={}s", deadline.as_secs().max(1)));
     run(&["wait", target, "--namespace", namespace, &condition, &timeout]).map(|_| ())
+}
+
+/// Looks until it is found, where what is looked for takes kubectl and shows in no watch. A start of kubectl costs a fifth of a
+/// second of a core: looks that follow each other at once starve the servers that they are about.
+///
+/// # Errors
+/// The deadline passed.
+pub fn look_until<T>(what: &str, deadline: Duration, look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+    wait::until_every(Duration::from_secs(1), what, deadline, look)
 }
 
 /// What to watch.

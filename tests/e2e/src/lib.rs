@@ -1,9 +1,9 @@
 //! End-to-end tests of the operator on a real Kubernetes: the harness. Each file of `tests/` is a subject.
 //!
 //! # What a test may rely on
-//! 1. Each test has a namespace of its own, which enforces the "restricted" Pod Security Standard. Cargo runs one file after the
-//!    other, and of a file as many tests side by side as `--test-threads` says (./dev: one); one that touches what others share
-//!    (the operator, nodes, policies, the audit log's silence) has the cluster for itself ([`operator::alone`]).
+//! 1. Each test has a namespace of its own, which enforces the "restricted" Pod Security Standard. Which files and which tests of
+//!    a file run side by side, ./dev says; one that touches what others share (the operator, nodes, policies) has the cluster for
+//!    itself ([`operator::alone`]), whatever runs beside.
 //! 2. Waiting is for an event (a watch of the API, a connection that answers), with a deadline that fails with what was last
 //!    seen.
 //! 3. A fault is undone when its guard is dropped, also when the test fails.

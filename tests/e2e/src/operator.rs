@@ -1,5 +1,6 @@
 //! The operator under test: installed by Helm, as people do, or run on this machine for one namespace.
 
+use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -19,11 +20,14 @@ pub const SELECTOR: &str = "app.kubernetes.io/name=valkey-operator";
 
 const ROLLOUT: Duration = Duration::from_secs(120);
 
-/// What the tests of a file have agreed on.
+/// What the tests of a file have agreed on. Files of tests may run side by side: the first use of one holds the lock file for
+/// all of its uses.
 struct Cluster {
     used: Used,
-    /// Whether the operator is as Helm installs it. What a test that had the cluster for itself left, nobody knows.
-    as_installed: bool,
+    held: Option<File>,
+    /// What the lock file said when the operator was last installed. What a test that had the cluster for itself left, nobody
+    /// knows: it writes something else there.
+    installed: Option<String>,
 }
 
 /// Who uses the cluster.
@@ -35,7 +39,7 @@ enum Used {
     Alone,
 }
 
-static CLUSTER: Mutex<Cluster> = Mutex::new(Cluster { used: Used::ByNobody, as_installed: false });
+static CLUSTER: Mutex<Cluster> = Mutex::new(Cluster { used: Used::ByNobody, held: None, installed: None });
 static FREED: Condvar = Condvar::new();
 
 /// The cluster and its operator, as a test asked for them, until this is dropped.
@@ -79,15 +83,34 @@ fn enter(next: impl Fn(Used) -> Option<Used>) -> Result<Use> {
     let cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
     let waited = FREED.wait_while(cluster, |cluster| next(cluster.used).is_none());
     let mut cluster = waited.unwrap_or_else(PoisonError::into_inner);
-    if !cluster.as_installed {
-        install()?;
-        cluster.as_installed = true;
+    let used = next(cluster.used).context("others use the cluster")?;
+    if cluster.held.is_none() {
+        cluster.held = Some(among_files(used)?);
     }
-    cluster.used = next(cluster.used).context("others use the cluster")?;
+    let state = std::fs::read_to_string(lock_file("cluster"))?;
+    if cluster.installed.as_ref() != Some(&state) {
+        // Helm refuses a second installation beside one.
+        let alone = File::create(lock_file("install"))?;
+        alone.lock()?;
+        install()?;
+        cluster.installed = Some(state);
+    }
+    cluster.used = used;
     let entered = Use(());
     let rests = if cluster.used == Used::AtRest(1) { stop() } else { Ok(()) };
     drop(cluster);
     rests.map(|()| entered)
+}
+
+/// Waits for the tests of other files, as far as they need the cluster in another state.
+fn among_files(used: Used) -> Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).open(lock_file("cluster"))?;
+    if matches!(used, Used::Shared(_)) { file.lock_shared() } else { file.lock() }.context("the lock of the cluster")?;
+    Ok(file)
+}
+
+fn lock_file(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("vko-e2e-{name}.lock"))
 }
 
 impl Drop for Use {
@@ -97,7 +120,11 @@ impl Drop for Use {
             Used::Shared(tests @ 2..) => Used::Shared(tests - 1),
             Used::AtRest(tests @ 2..) => Used::AtRest(tests - 1),
             Used::Alone | Used::AtRest(_) => {
-                cluster.as_installed = false;
+                let state = format!("{} {:?}", std::process::id(), std::time::SystemTime::now());
+                if let Err(error) = std::fs::write(lock_file("cluster"), state) {
+                    eprintln!("tests of other files won't know that the cluster was changed: {error}");
+                }
+                cluster.installed = None;
                 if let Err(error) = start() {
                     eprintln!("the operator did not start again: {error:#}");
                 }
@@ -105,6 +132,9 @@ impl Drop for Use {
             }
             Used::Shared(_) | Used::ByNobody => Used::ByNobody,
         };
+        if cluster.used == Used::ByNobody {
+            cluster.held = None;
+        }
         FREED.notify_all();
     }
 }
@@ -219,7 +249,7 @@ pub fn place(node: &str, beside: bool) -> Result {
 
 fn led(node: &str, beside: bool) -> Result {
     let deadline = Duration::from_secs(60);
-    crate::wait::until("the operator to act on the right node", deadline, || {
+    kubectl::look_until("the operator to act on the right node", deadline, || {
         let leader = leader()?;
         let on = leader["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         Ok(crate::wait::Look::when(((on == node) == beside).then_some(()), || format!("it is on {on}")))

@@ -5,6 +5,7 @@
 //! meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use vko_e2e::instance::{Instance, Pod, Wanted, condition};
@@ -15,9 +16,11 @@ use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, 
 
 /// A successor waits out the Lease of the one that was killed.
 const RECOVERED: Duration = Duration::from_secs(240);
-/// Runs of a test side by side. Most of a run is the wait for the Lease of the one that was killed, which costs nothing; more,
-/// and Sentinels on two cores are in TILT for good.
-const SIDE_BY_SIDE: usize = 6;
+/// Runs side by side, of all tests together. Most of a run is the wait for the Lease of the one that was killed, which costs
+/// nothing.
+const SIDE_BY_SIDE: usize = 7;
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
 const KEYS: usize = 500;
 
 /// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
@@ -48,27 +51,57 @@ impl Succession {
         Ok(Self { namespace: namespace.into(), operator: HostOperator::start(namespace, die_after)?, died: false })
     }
 
-    /// Waits for a goal; starts the successor when it is due.
-    fn until(&mut self, what: &str, mut goal: impl FnMut() -> Result<bool>) -> Result {
-        let reached = wait::until(what, RECOVERED, || {
-            if !self.died && self.operator.has_died()? {
-                self.died = true;
-                self.operator = HostOperator::start(&self.namespace, None)?;
-            }
-            Ok(wait::Look::when(goal()?.then_some(()), || "not yet".into()))
+    /// Waits for a goal, which has a deadline of its own; starts the successor when it is due.
+    fn until(&mut self, goal: impl FnOnce() -> Result + Send) -> Result {
+        let reached = std::thread::scope(|scope| {
+            let goal = scope.spawn(goal);
+            wait::until("the goal or its deadline", 2 * RECOVERED, || {
+                if !self.died && self.operator.has_died()? {
+                    self.died = true;
+                    self.operator = HostOperator::start(&self.namespace, None)?;
+                }
+                Ok(wait::Look::when(goal.is_finished().then_some(()), || "not yet".into()))
+            })?;
+            goal.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         reached.map_err(|error| error.context(format!("the operator said last:\n{}", self.operator.last_lines(30))))
     }
 }
 
-fn is_ready(instance: &Instance) -> Result<bool> {
-    let valkey = instance.object()?;
-    let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
-    Ok(current && condition(&valkey, "Ready").is_some_and(|ready| ready["status"] == "True"))
+/// Waits by a watch: seven runs that ask again and again by kubectl are more than two cores can do, and Sentinels among them are
+/// in TILT for good.
+fn wait_ready(instance: &Instance) -> Result {
+    let fields = format!("metadata.name={}", instance.name);
+    let watched = kubectl::named(&instance.namespace, "valkeys", &fields);
+    let ready = kubectl::watch_until("the instance to become Ready", watched, RECOVERED, |_, valkey| {
+        let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
+        current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
+    });
+    ready.map(|_| ())
+}
+
+/// One of the runs side by side, until it is dropped.
+struct Place;
+
+impl Place {
+    fn wait() -> Self {
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = ENDED.wait_while(running, |running| *running >= SIDE_BY_SIDE);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
 }
 
 /// The namespace is emptied while its operator still runs.
 fn in_space(namespace: &str, test: impl FnOnce(&str) -> Result<Succession>) -> Result {
+    let _place = Place::wait();
     let mut last = None;
     space::with(namespace, |namespace| {
         last = Some(test(namespace)?);
@@ -113,7 +146,7 @@ fn killed_while_creating(wanted: &Wanted) -> Result {
 fn creation(namespace: &str, wanted: &Wanted, die_after: Option<u64>) -> Result<Succession> {
     let mut succession = Succession::start(namespace, die_after)?;
     let instance = Instance::apply(namespace, "x", wanted)?;
-    succession.until("the instance to become Ready", || is_ready(&instance))?;
+    succession.until(|| wait_ready(&instance))?;
     assert_eq!(instance.pods()?.iter().map(|pod| pod.restarts).sum::<u64>(), 0, "no server was restarted");
     instance.wait_writable()?;
     Ok(succession)
@@ -141,7 +174,7 @@ fn killed_after_each_effect_of_a_promotion() -> Result {
 fn promotion(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
     let mut first = Succession::start(namespace, None)?;
     let instance = Instance::apply(namespace, "x", &Wanted::default())?;
-    first.until("the instance to become Ready", || is_ready(&instance))?;
+    first.until(|| wait_ready(&instance))?;
     first.operator.stop()?;
     let mut connection = instance.writer()?.connect()?;
     for key in 0..KEYS {
@@ -152,7 +185,10 @@ fn promotion(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
     let mut succession = Succession::start(namespace, die_after)?;
     led(namespace)?;
     bed::processes(&primary.uid, "valkey-server")?.into_iter().try_for_each(bed::kill)?;
-    succession.until("another primary and Ready", || Ok(instance.primary()?.uid != primary.uid && is_ready(&instance)?))?;
+    succession.until(|| {
+        instance.wait_primary_other_than(&primary)?;
+        wait_ready(&instance)
+    })?;
     assert_eq!(instance.writer()?.ask::<usize>(&["DBSIZE"])?, KEYS);
     Ok(succession)
 }

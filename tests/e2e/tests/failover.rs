@@ -242,7 +242,7 @@ fn a_sentinel_is_replaced_and_nobody_counts_a_ghost() -> Result {
         under_writes("sentinel-deleted", &three_and_three(version), |instance, primary, writer| {
             let gone = instance.sentinels()?.remove(0);
             delete_pod(&instance.namespace, &gone.name, None)?;
-            wait::until("the Sentinel to be another pod", Duration::from_secs(60), || {
+            kubectl::look_until("the Sentinel to be another pod", Duration::from_secs(60), || {
                 let now = instance.sentinels()?;
                 let replaced = now.len() == 3 && now.iter().all(|pod| pod.uid != gone.uid && !pod.ip.is_empty());
                 Ok(wait::Look::when(replaced.then_some(()), || format!("{now:?}")))
@@ -250,7 +250,7 @@ fn a_sentinel_is_replaced_and_nobody_counts_a_ghost() -> Result {
             instance.wait_settled(6)?;
             writer.wait_acks(SOME)?;
             assert_eq!(instance.primary()?.uid, primary.uid);
-            wait::until("the Sentinels to agree", Duration::from_secs(60), || {
+            kubectl::look_until("the Sentinels to agree", Duration::from_secs(60), || {
                 let agree = the_sentinels_agree_now(instance)?;
                 Ok(wait::Look::when(agree.is_empty().then_some(()), || agree.join("; ")))
             })

@@ -103,7 +103,7 @@ fn rejected(instance: &Instance, config_map: &Value, about: (&str, &str), reason
     let said = condition(&valkey, "PolicyActive").cloned().unwrap_or_default();
     assert_eq!(said["reason"], reason, "{said}");
     observe::wait_event(about.0, about.1, reason, SWAP)?;
-    wait::until("the metric to count", SWAP, || {
+    kubectl::look_until("the metric to count", SWAP, || {
         let now = count()?;
         Ok(wait::Look::when((now > before).then_some(()), || format!("{series} is {now}, and was {before}")))
     })?;

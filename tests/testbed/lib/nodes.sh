@@ -90,12 +90,21 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 PROXY
 }
 
+# By default all pods of all nodes together get as much of the processors as one process beside them: a compiler, or kubectl a few
+# times a second, and all servers stand still at once (Sentinels fall into TILT). They weigh as much as twenty.
+weigh_pods() {
+  local v1=/sys/fs/cgroup/cpu/$CGROUP/cpu.shares v2=/sys/fs/cgroup/$CGROUP/cpu.weight
+  if [[ -e $v1 ]]; then echo 20480 >"$v1"; fi
+  if [[ -e $v2 ]]; then echo 2000 >"$v2"; fi
+}
+
 start_node() { # N
   local n=$1 dir=$RUN/node$1 hierarchy pid other address
   for hierarchy in /sys/fs/cgroup/*/; do # the kubelet wants its root group to exist
     [[ -e $hierarchy/cgroup.procs ]] && mkdir -p "$hierarchy/$CGROUP/node$n"
   done
   [[ -e /sys/fs/cgroup/cgroup.procs ]] && mkdir -p "/sys/fs/cgroup/$CGROUP/node$n"
+  weigh_pods
 
   spawn "node$n/system" "node$n-machine" unshare --net --mount --uts --propagation private sleep infinity
   pid=$(cat "$RUN/pid/node$n-machine")
