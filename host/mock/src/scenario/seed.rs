@@ -20,11 +20,16 @@ const ACKS: usize = 50;
 /// Rounds at most: so long that one disturbance may meet what another left behind.
 const ROUNDS_MAX: u64 = 3;
 
-/// SplitMix64: few lines, and the same everywhere.
+/// Draws that look random. SplitMix64: few lines, and the same everywhere.
 #[derive(Debug)]
-struct Lots(u64);
+pub struct Lots(u64);
 
 impl Lots {
+    /// Those of a seed.
+    pub fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -34,16 +39,17 @@ impl Lots {
     }
 
     /// Below `bound`, which isn't 0.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
     /// In so many of a hundred cases.
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+    /// One of them; `None` if there is none.
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
         let index = usize::try_from(self.below(all.len().max(1) as u64)).unwrap_or(0);
         all.get(index).copied()
     }
@@ -173,7 +179,7 @@ impl Disturbance {
 
 /// The scenario of a seed.
 pub fn draw(seed: u64) -> Scenario {
-    let mut lots = Lots(seed);
+    let mut lots = Lots::of(seed);
     let arch = lots.one_of(&["replica", "replica", "failover", "failover", "cluster"]).unwrap_or("replica");
     let mut instance = Instance { arch, members: 2 + lots.below(2), claims: lots.chance(50) };
     if arch == "cluster" {

@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs)]
 
 pub(crate) mod twin;
+mod variants;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
