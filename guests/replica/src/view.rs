@@ -206,7 +206,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Members of the workload now: what the host says of it, else what shows of it.
+/// Members of the workload now: what the host says of it, else what shows of it. No more than there can be: a pod of any number
+/// may carry our labels, and a list of billions of places takes all memory.
 fn members_now(observed: &Observed, workload: &str) -> u32 {
     let key = format!("workload-members:{workload}");
     if let Some(members) = observed.extensions.iter().find(|p| p.key == key).and_then(|p| p.value.parse::<u32>().ok()) {
@@ -217,7 +218,7 @@ fn members_now(observed: &Observed, workload: &str) -> u32 {
     let set = observed.objects.iter().find(|o| o.kind == "StatefulSet" && o.name == workload);
     let status: Option<serde_json::Value> = set.and_then(|o| serde_json::from_str(&o.status).ok());
     let by_status = status.and_then(|s| s.get("replicas").and_then(serde_json::Value::as_u64)).unwrap_or(0);
-    by_pods.max(u32::try_from(by_status).unwrap_or(u32::MAX).min(crate::spec::MEMBERS_MAX))
+    by_pods.max(u32::try_from(by_status).unwrap_or(u32::MAX)).min(crate::spec::MEMBERS_MAX)
 }
 
 fn member<'a>(observed: &'a Observed, workload: &str, ordinal: u32, last: Option<&LedgerMember>) -> Member<'a> {
@@ -270,6 +271,16 @@ fn unheard(pod: &Pod, was_primary: bool) -> Standing<'_> {
 mod tests {
     use super::*;
     use crate::testing::{mk_pod, mk_primary, mk_replica, mk_server};
+
+    #[test]
+    fn a_pod_of_any_number_makes_no_empty_places() {
+        for (ordinal, expected) in [(2, 3), (4, 5), (9, 6), (u32::MAX, 6)] {
+            let mut scene = crate::testing::Scene::healthy("x", 3);
+            scene.pod(2, |pod| pod.ordinal = ordinal);
+            let spec = crate::spec::read(&scene.observed.instance.spec).unwrap();
+            assert_eq!(View::new(&scene.observed, spec).members.len(), expected, "rfr-x-{ordinal}");
+        }
+    }
 
     #[test]
     fn standings() {
