@@ -1,4 +1,5 @@
-//! Policies that are wrong in one way each, on the mock host: the guard refuses the step, or an oracle sees what follows.
+//! Policies that are wrong in one way each, on the mock host: the guard refuses the step, or an oracle sees what follows. Where
+//! the guard leaves no policy a way to what an oracle is for, the world is wrong: it breaks what the guard builds upon.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
@@ -14,8 +15,11 @@ use vko_mock::Images;
 use vko_mock::scenario::folder::Expect;
 use vko_mock::scenario::{Scenario, run};
 use vko_run::Policies;
+use vko_wit::common::Pair;
 use vko_wit::observation::{Observed, Reach, Role};
-use vko_wit::planning::{Operation, Phase, Plan, PolicyError, Step, Track, Violation, Writer};
+use vko_wit::planning::{
+    Desired, FenceSetting, Operation, Phase, Plan, PolicyError, SentinelName, Step, Track, Violation, Writer,
+};
 
 /// What a broken policy makes of a right plan.
 type Tamper = fn(&Memory, &Observed, &mut Plan);
@@ -25,6 +29,7 @@ type Tamper = fn(&Memory, &Observed, &mut Plan);
 struct Memory {
     calls: AtomicU64,
     first: Mutex<Option<Plan>>,
+    replicas: Mutex<Vec<String>>,
 }
 
 struct Broken {
@@ -77,12 +82,14 @@ fn is_ready(plan: &Plan) -> bool {
 }
 
 /// How a broken policy is caught.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Caught {
     /// The guard refuses by that rule, and nothing happens to the instance.
-    ByRule(&'static str),
-    /// The run fails, and says so.
-    ByOracle(&'static str),
+    Rule(&'static str),
+    /// The run fails, and this oracle is among those that say so.
+    Oracle(&'static str),
+    /// The run fails with these words: the declared state, or rest, is never reached, or a write is missing.
+    Run(&'static str),
 }
 
 struct Case {
@@ -91,32 +98,83 @@ struct Case {
     tamper: Tamper,
     /// Beside the creation.
     script: &'static str,
+    /// Beside the bound.
+    expect: fn(&mut Expect),
     caught: Caught,
 }
 
 fn cases() -> Vec<Case> {
-    let replica = |name, tamper, script, caught| Case { name, arch: "replica", tamper, script, caught };
+    let of = |arch| move |name, tamper, script, caught| Case { name, arch, tamper, script, expect: |_| {}, caught };
+    let (replica, failover, cluster) = (of("replica"), of("failover"), of("cluster"));
+    let kept = |expect: &mut Expect| expect.lives_kept = serde_json::from_value(json!("$all")).unwrap();
     vec![
-        replica("promotes the wrong replica", promotes_another, "[]", Caught::ByRule("PromotionWithoutEvidence")),
-        replica("restarts two members", restarts_two, "[]", Caught::ByRule("SecondDisruption")),
-        replica("deletes a claim", deletes_a_claim, "[]", Caught::ByRule("ClaimInUse")),
-        replica("re-parents the primary", primary_follows, "[]", Caught::ByRule("OnlyCopy")),
-        replica("asks for what is not carried out", unlisted, "[]", Caught::ByRule("OperationNotListed")),
-        replica("follows a stale view", first_plan_for_ever, KILLED, Caught::ByOracle("no rest")),
-        replica("never acts", never_acts, "[]", Caught::ByOracle("the declared state")),
-        replica("says something else each time", restless, "[]", Caught::ByOracle("no rest")),
-        replica("routes writers to a replica", wrong_writer, "[]", Caught::ByOracle("the client")),
+        replica("promotes the wrong replica", promotes_another, "[]", Caught::Rule("PromotionWithoutEvidence")),
+        replica("restarts two members", restarts_two, "[]", Caught::Rule("SecondDisruption")),
+        replica("deletes a claim", deletes_a_claim, "[]", Caught::Rule("ClaimInUse")),
+        replica("re-parents the primary", primary_follows, "[]", Caught::Rule("OnlyCopy")),
+        replica("asks for what is not carried out", unlisted, "[]", Caught::Rule("OperationNotListed")),
+        replica("evicts somebody else's pod", evicts_a_stranger, "[]", Caught::Rule("ObjectNotOwned")),
+        replica("drops members", drops_members, "[]", Caught::Rule("ShrinkOverData")),
+        failover("fails over from a primary that serves", fails_over, "[]", Caught::Rule("SentinelMajority")),
+        replica("acts while the operator is cut off", acts_unseeing, CUT_OFF, Caught::Rule("StaleView")),
+        replica("follows a stale view", first_plan_for_ever, KILLED, Caught::Run("no rest")),
+        replica("never acts", never_acts, "[]", Caught::Run("the declared state")),
+        replica("says something else each time", restless, "[]", Caught::Run("no rest")),
+        replica("routes writers to a replica", wrong_writer, WRITTEN, Caught::Run("the client")),
+        cluster("forgets a slot", forgets_a_slot, "[]", Caught::Run("the declared state")),
+        replica("fences the primary for good", fences, "[]", Caught::Oracle("one-writer")),
+        replica("says something else without end", breathless, "[]", Caught::Oracle("storm")),
+        Case { expect: kept, ..replica("evicts for nothing", evicts_one, REMEMBERED, Caught::Oracle("lives")) },
+        replica(
+            "evicts one after the other, nobody sees and no budget keeps them",
+            evicts_all,
+            UNSEEN,
+            Caught::Oracle("disruptions"),
+        ),
+        replica("somebody lets a member start alone, no operator looks", |_, _, _| {}, ALONE, Caught::Oracle("two-writers")),
+        replica("somebody deletes a password", |_, _, _| {}, DELETED, Caught::Oracle("deleted")),
         Case {
-            name: "forgets a slot",
-            arch: "cluster",
-            tamper: forgets_a_slot,
-            script: "[]",
-            caught: Caught::ByOracle("the declared state"),
+            expect: |expect| expect.ends_as_created = true,
+            ..replica("remembers what was declared before", by_generation, CHANGED, Caught::Oracle("ending"))
+        },
+        Case {
+            expect: |expect| expect.events = vec!["NeverWritten".into()],
+            ..replica("says nothing", |_, _, _| {}, "[]", Caught::Oracle("events"))
         },
     ]
 }
 
-const KILLED: &str = r#"[{"remember": {"old": "primary"}}, {"delete-pods": {"pods": "$old"}}, {"wait": {"gone": "$old"}}]"#;
+/// Names of violations.
+const ORACLES: [&str; 8] = ["two-writers", "one-writer", "storm", "lives", "disruptions", "deleted", "ending", "events"];
+
+#[test]
+fn each_rule_and_each_oracle_has_a_case() {
+    let rules = vko_core::guard::RULES.iter().map(|rule| rule.name).chain(["ShrinkOverData"]);
+    let caught = |wanted: fn(&'static str) -> Caught, name| cases().iter().any(|case| case.caught == wanted(name));
+    let bare = rules.filter(|rule| !caught(Caught::Rule, rule));
+    let bare: Vec<&str> = bare.chain(ORACLES.into_iter().filter(|oracle| !caught(Caught::Oracle, oracle))).collect();
+    assert!(bare.is_empty(), "nothing is caught by {bare:?}");
+}
+
+const CUT_OFF: &str = r#"[{"wait": {"ready": "demo"}}, {"operator": {"becomes": {"cut-off-from": "servers"}}}, {"wait": {"event": "OperatorCutOff"}}, {"hold": 5}]"#;
+const WRITTEN: &str = r#"[{"wait": {"pods": 3}}, {"writes": {"on": "demo"}}, {"writes": {"acks": 2000}}]"#;
+const REMEMBERED: &str = r#"[{"wait": {"ready": "demo"}}, {"remember": {"all": "servers"}}]"#;
+const UNSEEN: &str = r#"[{"wait": {"ready": "demo"}},
+    {"api-fault": {"verb": "apply", "resource": "poddisruptionbudgets.policy", "times": 1000, "act": {"refuse": {"code": 500}}}},
+    {"api-fault": {"verb": "watch", "resource": "pods", "times": 1000, "act": "drop"}},
+    {"delete": {"object": {"resource": "poddisruptionbudgets.policy", "name": "rfr-demo"}}},
+    {"patch": {"object": {"resource": "valkeys.rds.valkey.buf.red", "name": "demo"}, "with": {"metadata": {"annotations": {"buf.red/go": "x"}}}}},
+    {"hold": 10}]"#;
+const ALONE: &str = r#"[{"wait": {"ready": "demo"}}, {"operator": {"becomes": "killed"}},
+    {"patch": {"object": {"resource": "configmaps", "name": "rfr-demo"}, "with": {"data": {"start": "alone"}}}},
+    {"signal": {"pods": "replica", "signal": "KILL"}}, {"hold": 8}]"#;
+const DELETED: &str = r#"[{"wait": {"ready": "demo"}},
+    {"delete": {"object": {"resource": "secrets", "name": "failover-acl-demo-default-secret"}}}]"#;
+const CHANGED: &str = r#"[{"wait": {"ready": "demo"}},
+    {"patch": {"object": {"resource": "valkeys.rds.valkey.buf.red", "name": "demo"}, "with": {"spec": {"replicas": {"replicasOfShard": 2}}}}},
+    {"wait": {"pods": 2}}]"#;
+
+const KILLED: &str = r#"[{"wait": {"ready": "demo"}}, {"remember": {"old": "primary"}}, {"delete-pods": {"pods": "$old"}}, {"wait": {"gone": "$old"}}]"#;
 
 fn promotes_another(_: &Memory, observed: &Observed, plan: &mut Plan) {
     if let Some(replica) = replicas(observed).into_iter().next() {
@@ -150,6 +208,85 @@ fn primary_follows(_: &Memory, observed: &Observed, plan: &mut Plan) {
 fn unlisted(_: &Memory, observed: &Observed, plan: &mut Plan) {
     if !replicas(observed).is_empty() {
         wants(plan, "broken", Operation::CancelJob("x".into()));
+    }
+}
+
+fn evicts_a_stranger(_: &Memory, observed: &Observed, plan: &mut Plan) {
+    if !replicas(observed).is_empty() {
+        wants(plan, "broken", Operation::Evict("a-pod-of-others".into()));
+    }
+}
+
+fn drops_members(_: &Memory, observed: &Observed, plan: &mut Plan) {
+    if let Writer::Pod(_) = &plan.routing.writer
+        && !replicas(observed).is_empty()
+    {
+        for desired in &mut plan.desired {
+            if let Desired::Workload(workload) = desired {
+                workload.members = 0;
+            }
+        }
+    }
+}
+
+fn fails_over(_: &Memory, observed: &Observed, plan: &mut Plan) {
+    if let Some(sentinel) = observed.sentinels.first().filter(|_| is_ready(plan)) {
+        let name = SentinelName { sentinel: sentinel.id.clone(), name: "mymaster".into() };
+        wants(plan, "broken", Operation::SentinelFailover(name));
+    }
+}
+
+fn acts_unseeing(_: &Memory, observed: &Observed, plan: &mut Plan) {
+    let silent = |reach: &Reach| matches!(reach, Reach::Silent(lasting) if *lasting > 0);
+    if let Some(server) = observed.servers.iter().find(|server| silent(&server.reach)) {
+        wants(plan, "broken", Operation::DropClients(server.pod.clone()));
+    }
+}
+
+/// Higher than there are replicas; the right policy would lower it again.
+fn fences(_: &Memory, observed: &Observed, plan: &mut Plan) {
+    const HIGH: u32 = 9;
+    plan.tracks.retain(|track| track.steps.iter().all(|step| !matches!(step.operation, Operation::Fence(_))));
+    // What was shown stays: the right policy speaks of the step that it never gets.
+    plan.status.conditions.retain(|condition| condition.kind != "Progressing");
+    let Writer::Pod(writer) = plan.routing.writer.clone() else { return };
+    let server = observed.servers.iter().find(|server| server.pod == writer);
+    let height = server.and_then(|server| server.facts.as_ref()).map_or(HIGH, |facts| facts.fence.min_replicas);
+    if is_ready(plan) && height != HIGH {
+        wants(plan, "broken", Operation::Fence(FenceSetting { pod: writer, min_replicas: HIGH }));
+    }
+}
+
+fn breathless(memory: &Memory, observed: &Observed, plan: &mut Plan) {
+    restless(memory, observed, plan);
+    plan.look_again = 1;
+}
+
+fn evicts_one(memory: &Memory, observed: &Observed, plan: &mut Plan) {
+    if is_ready(plan) && memory.calls.fetch_add(1, Ordering::Relaxed) == 5 {
+        wants(plan, "broken", Operation::Evict(replicas(observed)[0].clone()));
+    }
+}
+
+fn evicts_all(memory: &Memory, observed: &Observed, plan: &mut Plan) {
+    let goes = observed.instance.annotations.iter().any(|annotation| annotation.key == "buf.red/go");
+    // As they were: who ends doesn't answer as a replica any more.
+    let mut first = memory.replicas.lock().unwrap();
+    if first.is_empty() {
+        *first = replicas(observed);
+    }
+    let turn = if goes { memory.calls.fetch_add(1, Ordering::Relaxed) } else { u64::MAX };
+    plan.look_again = 100;
+    if let Some(replica) = usize::try_from(turn).ok().and_then(|turn| first.get(turn)) {
+        wants(plan, "broken", Operation::Evict(replica.clone()));
+    }
+}
+
+fn by_generation(_: &Memory, observed: &Observed, plan: &mut Plan) {
+    for desired in plan.desired.iter_mut().filter(|_| observed.instance.generation > 1) {
+        if let Desired::Workload(workload) = desired {
+            workload.settings.push(Pair { key: "maxmemory-samples".into(), value: "7".into() });
+        }
     }
 }
 
@@ -196,23 +333,13 @@ fn scenario(case: &Case) -> Scenario {
         "storage": {"capacity": "1Gi"}});
     let valkey =
         json!({"apiVersion": "rds.valkey.buf.red/v1alpha1", "kind": "Valkey", "metadata": {"name": "demo"}, "spec": spec});
-    let mut steps = json!([{"apply": "manifest.yaml"}]);
-    let script: Vec<serde_json::Value> = serde_json::from_str(case.script).unwrap();
-    if let Caught::ByOracle("the client") = case.caught {
-        steps.as_array_mut().unwrap().extend(vec![
-            json!({"wait": {"pods": 3}}),
-            json!({"writes": {"on": "demo"}}),
-            json!({"writes": {"acks": 2000}}),
-        ]);
-    }
-    if !script.is_empty() {
-        steps.as_array_mut().unwrap().push(json!({"wait": {"ready": "demo"}}));
-    }
-    steps.as_array_mut().unwrap().extend(script);
-    let expect = Expect { settles_within_seconds: Some(40), ..Expect::default() };
+    let mut steps = vec![json!({"apply": "manifest.yaml"})];
+    steps.extend(serde_json::from_str::<Vec<serde_json::Value>>(case.script).unwrap());
+    let mut expect = Expect { settles_within_seconds: Some(40), ..Expect::default() };
+    (case.expect)(&mut expect);
     Scenario {
         name: case.name.into(),
-        steps: serde_json::from_value(steps).unwrap(),
+        steps: serde_json::from_value(steps.into()).unwrap(),
         expect,
         manifests: BTreeMap::from([("manifest.yaml".into(), vec![valkey])]),
     }
@@ -223,7 +350,7 @@ async fn every_broken_policy_is_caught_by_the_guard_or_by_an_oracle() {
     let images = Images::of_environment().unwrap();
     let (mut running, mut judged) = (JoinSet::new(), Vec::new());
     let full = std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick");
-    let chosen = cases().into_iter().filter(|case| full || matches!(case.caught, Caught::ByRule("PromotionWithoutEvidence")));
+    let chosen = cases().into_iter().filter(|case| full || matches!(case.caught, Caught::Rule("PromotionWithoutEvidence")));
     for case in chosen {
         let images = images.clone();
         running.spawn(async move {
@@ -244,12 +371,17 @@ async fn every_broken_policy_is_caught_by_the_guard_or_by_an_oracle() {
 
 fn judge((name, caught, result): (&str, Caught, Result<run::Report, Box<run::Failure>>)) -> Result<(), String> {
     match (caught, result) {
-        (Caught::ByRule(rule), Ok(report)) if report.events.contains(rule) => {
+        (Caught::Rule(rule), Ok(report)) if report.events.contains(rule) => {
             println!("{name}: refused by {rule}, and nothing happened");
             Ok(())
         }
-        (Caught::ByOracle(says), Err(failure)) if failure.what.contains(says) => {
+        (Caught::Run(says), Err(failure)) if failure.what.contains(says) => {
             println!("{name}: {}", failure.what.lines().next().unwrap_or_default());
+            Ok(())
+        }
+        (Caught::Oracle(oracle), Err(failure)) if failure.violations.iter().any(|seen| seen.oracle == oracle) => {
+            let seen = failure.violations.iter().find(|seen| seen.oracle == oracle).map(ToString::to_string);
+            println!("{name}: {}", seen.unwrap_or_default());
             Ok(())
         }
         (_, Ok(report)) => Err(format!("{name} was not caught: {report:?}")),
