@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vko_replica::decision::BY_ITSELF;
 use vko_replica::fence::synced;
-use vko_replica::status::{condition, stalled, under_way};
+use vko_replica::status::{condition, refuses_writes, stalled, under_way};
 use vko_replica::view::Standing;
 use vko_sdk::planning::{Condition, Phase, Status, Truth};
 use vko_sdk::slots;
@@ -181,6 +181,7 @@ fn wrong(view: &View<'_>, primary: Option<&Node<'_>>, node: &Node<'_>) -> Option
         Standing::Loading { .. } => "loading",
         Standing::Refusing(reason) => reason,
         Standing::Silent(_) => "no answer",
+        Standing::Primary(_) if refuses_writes(member).is_some() => return refuses_writes(member),
         Standing::Primary(_) | Standing::Replica(..) => return unsettled(view, primary, node).map(str::to_owned),
     };
     Some(text.to_owned())

@@ -61,11 +61,12 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
 
     /// Whether all is as declared.
     pub fn ready(&self) -> bool {
+        let serves = self.primary.is_some_and(|primary| refuses_writes(primary).is_none());
         let alone = self.view.primaries().len() == 1;
         let formed = self.view.observed.ledger.formed.is_some();
         let members = self.view.current == self.view.spec.replicas && self.missing.is_empty();
         let whole = self.decision.data_lost.is_none() && self.beside.shortfall.is_none();
-        self.primary.is_some() && alone && formed && members && whole
+        serves && alone && formed && members && whole
     }
 
     /// The status.
@@ -102,6 +103,9 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
         }
         if let Some(lost) = &self.decision.data_lost {
             return of(Truth::No, "DataLost", lost.clone());
+        }
+        if let Some(why) = refuses_writes(primary) {
+            return of(Truth::No, "WritesRefused", format!("{} {why}", primary.name));
         }
         let whole = self.missing.is_empty() && self.view.current == self.view.spec.replicas;
         if let Some(shortfall) = self.beside.shortfall.as_ref().filter(|_| whole) {
@@ -188,6 +192,12 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
         // Plain texts serialise without fail; an empty object is the answer that promises nothing.
         serde_json::to_string(&Details { nodes, more: &self.beside.details }).unwrap_or_else(|_| "{}".into())
     }
+}
+
+/// Why a server refuses all writes, if its disk is the cause.
+pub fn refuses_writes(member: &Member<'_>) -> Option<String> {
+    let what = member.facts_now()?.extensions.iter().find(|pair| pair.key == "cannot-write")?;
+    Some(format!("can't write its {}, and refuses writes until it can: is its volume full?", what.value))
 }
 
 fn why_missing(member: &Member<'_>) -> String {

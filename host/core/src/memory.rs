@@ -279,6 +279,7 @@ struct Shape<'a> {
     replicas: Vec<(&'a str, u16, ReplicaState, bool)>,
     good_replicas: Option<u32>,
     never_synced: bool,
+    cannot_write: Option<&'static str>,
 }
 
 impl<'a> Shape<'a> {
@@ -297,6 +298,7 @@ impl<'a> Shape<'a> {
             replicas: info.replicas.iter().map(attached).collect(),
             good_replicas: info.good_replicas,
             never_synced: info.replica_offset.is_none_or(|o| o == 0),
+            cannot_write: info.cannot_write(),
         }
     }
 }
@@ -327,6 +329,7 @@ mod tests {
             ("loading", PRIMARY.replace("loading:0", "loading:1"), true),
             ("a replica left", PRIMARY.split("slave0").next().unwrap_or_default().to_owned(), true),
             ("a replica syncs", PRIMARY.replace("online", "wait_bgsave"), true),
+            ("its disk is full", format!("{PRIMARY}aof_enabled:1\r\naof_last_write_status:err\r\n"), true),
             ("a replica acknowledged nothing yet", PRIMARY.replace("offset=7", "offset=0"), true),
         ];
         for (case, after, expected) in table {

@@ -169,6 +169,16 @@ impl Info {
         Some(Address { host: self.primary_host.clone()?, port: self.primary_port? })
     }
 
+    /// What it can't write to its disk, and so answers MISCONF to each write: its append-only file, or where it has none its
+    /// snapshots. `None`: nothing shows.
+    pub fn cannot_write(&self) -> Option<&'static str> {
+        match (self.aof_enabled, self.aof_write_ok, self.last_save_ok) {
+            (Some(true), Some(false), _) => Some("append-only file"),
+            (Some(false), _, Some(false)) => Some("snapshot"),
+            _ => None,
+        }
+    }
+
     /// The server's line: by `valkey_version`; without one, a `redis_version` below 8 counts as 7.2. `None` if it doesn't say.
     ///
     /// # Errors

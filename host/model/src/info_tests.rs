@@ -229,3 +229,18 @@ fn how_long_a_link_has_been_down() {
     assert_eq!(down(&format!("{broken}-1\r\n")), None, "it never was up");
     assert_eq!(down(REPLICA), None, "it is up");
 }
+
+#[test]
+fn what_cannot_be_written_by_table() {
+    for (enabled, written, saved, expected) in [
+        ("1", "ok", "ok", None),
+        ("1", "err", "ok", Some("append-only file")),
+        ("1", "ok", "err", None),
+        ("0", "ok", "err", Some("snapshot")),
+        ("0", "err", "ok", None),
+    ] {
+        let text = format!("aof_enabled:{enabled}\r\naof_last_write_status:{written}\r\nrdb_last_bgsave_status:{saved}\r\n");
+        assert_eq!(Info::parse(&text).cannot_write(), expected, "{text}");
+    }
+    assert_eq!(Info::parse("").cannot_write(), None, "what isn't said is no fault");
+}

@@ -1,3 +1,4 @@
+use vko_sdk::common::Pair;
 use vko_sdk::observation::OutcomeKind;
 use vko_sdk::planning::{Desired, Phase, Plan, StartMode, Truth, Writer};
 use vko_sdk::{Policy, PolicyError};
@@ -51,6 +52,13 @@ fn ready_and_phase_say_what_is() {
         ("members are added", |s| s.want(5), Truth::No, "MembersNotSynced", Phase::Rebalancing),
         ("members are removed", |s| s.want(2), Truth::No, "ChangingMembers", Phase::Rebalancing),
         ("the ledger was lost", |s| s.forget_all(), Truth::Unknown, "LedgerLost", Phase::Rebalancing),
+        (
+            "the primary's disk is full",
+            |s| s.facts(0, |f| f.extensions.push(Pair { key: "cannot-write".into(), value: "append-only file".into() })),
+            Truth::No,
+            "WritesRefused",
+            Phase::Rebalancing,
+        ),
         ("two primaries", |s| s.rise(1), Truth::No, "MembersNotSynced", Phase::Rebalancing),
     ];
     for (case, change, state, reason, phase) in table {

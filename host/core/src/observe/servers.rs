@@ -96,7 +96,7 @@ fn facts(inputs: &Inputs<'_>, places: &Places<'_>, pod: &Pod, memory: &ServerMem
         user_drift: Vec::new(),
         tls: Tls::Off,
         cluster: Vec::new(),
-        extensions: link_down(info),
+        extensions: extensions(info),
     })
 }
 
@@ -137,10 +137,13 @@ fn link(places: &Places<'_>, info: &Info) -> ReplicaLink {
     }
 }
 
-/// `link-down-for` = for how long (ms) a replica's link has been down.
-fn link_down(info: &Info) -> Vec<Pair> {
+/// `link-down-for`: for how long (ms) a replica's link has been down. `cannot-write`: what of its disk.
+fn extensions(info: &Info) -> Vec<Pair> {
+    let pair = |key: &str, value: String| Pair { key: key.into(), value };
     let down = info.link_down_seconds.filter(|_| info.role == Some(InfoRole::Replica));
-    down.map(|seconds| Pair { key: "link-down-for".into(), value: (seconds * 1000).to_string() }).into_iter().collect()
+    let down = down.map(|seconds| pair("link-down-for", (seconds * 1000).to_string()));
+    let disk = info.cannot_write().map(|what| pair("cannot-write", what.into()));
+    disk.into_iter().chain(down).collect()
 }
 
 fn attached(places: &Places<'_>, replica: &vko_model::info::AttachedReplica) -> AttachedReplica {
