@@ -270,6 +270,7 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         self.task.abort();
+        self.kubelet.unmount_disks();
         if self.lasts {
             return;
         }

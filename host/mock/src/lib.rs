@@ -21,12 +21,14 @@
 //!
 //! # Rooms
 //! [`bed`] is a world to be in, one that lasts where it is asked for; [`operator`] the operator in it; [`kubelet`] makes
-//! processes of pods, [`process`] owns one; [`services`] makes addresses of Services. [`scenario`] runs what folders say, under
-//! the eyes of the [`oracle`]s.
+//! processes of pods, [`process`] owns one; [`services`] makes addresses of Services; [`cut`] and [`burden`] are faults.
+//! [`scenario`] runs what folders say, under the eyes of the [`oracle`]s.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod address;
 pub mod bed;
+pub mod burden;
+pub mod cut;
 pub mod images;
 pub mod kubelet;
 mod lasting;

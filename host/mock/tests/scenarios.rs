@@ -1,11 +1,13 @@
 //! The scenarios of tests/scenarios: those marked `quick` in each run, all of them in full runs (`VKO_TIER=full`), one by name
-//! (`VKO_SCENARIO=NAME`).
+//! (`VKO_SCENARIO=NAME`). Those that cut servers off from each other, or fill disks, run in network and mount namespaces of their
+//! own, which takes root.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use support::twin::{self, Compared};
@@ -17,18 +19,23 @@ use vko_mock::scenario::{Scenario, run};
 /// Side by side: servers mostly wait for time to pass.
 const AT_ONCE: usize = 3;
 
+/// Set where this program runs in namespaces of its own.
+const ALONE: &str = "VKO_ALONE";
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios")
 }
 
-/// Those that this run is for.
-fn chosen() -> Vec<Scenario> {
-    let all = Scenario::all(&folder()).unwrap_or_else(|error| panic!("{error}"));
+/// Those that this run is for, of those that need namespaces or of the others.
+fn chosen(in_namespaces: bool) -> Vec<Scenario> {
+    let mut all = Scenario::all(&folder()).unwrap_or_else(|error| panic!("{error}"));
     if let Ok(name) = std::env::var("VKO_SCENARIO") {
-        let named: Vec<Scenario> = all.into_iter().filter(|scenario| scenario.name == name).collect();
-        assert!(!named.is_empty(), "there is no tests/scenarios/{name}");
-        return named;
+        all.retain(|scenario| scenario.name == name);
+        assert!(!all.is_empty(), "there is no tests/scenarios/{name}");
+        all.retain(|scenario| scenario.needs_namespaces() == in_namespaces);
+        return all;
     }
+    all.retain(|scenario| scenario.needs_namespaces() == in_namespaces);
     let full = std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick");
     let (chosen, left): (Vec<Scenario>, Vec<Scenario>) = all.into_iter().partition(|scenario| full || scenario.expect.quick);
     left.iter().for_each(|scenario| println!("skipped: {} runs in full runs", scenario.name));
@@ -73,11 +80,38 @@ fn every_class_of_faults_has_what_shows_it_or_says_why_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scenarios_end_as_expected_and_no_oracle_objects() {
+    run_all(chosen(false)).await;
+}
+
+/// The same for those that need namespaces: in these this program runs once more, with this test alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_in_namespaces_end_as_expected() {
+    let chosen = chosen(true);
+    if std::env::var_os(ALONE).is_some() {
+        return run_all(chosen).await;
+    }
+    if chosen.is_empty() {
+        return;
+    }
+    let (program, starter) = (std::env::current_exe().unwrap(), std::process::id().to_string());
+    // It ends with this process, however that ends.
+    let mut alone = Command::new(vko_mock::images::agent_beside());
+    alone.args(["tied", &starter, "/usr/bin/unshare", "--net", "--mount", "/bin/sh", "-c"]);
+    alone.args(["ip link set lo up && exec \"$0\" --exact scenarios_in_namespaces_end_as_expected --nocapture"]);
+    alone.arg(program).env(ALONE, "1");
+    let ended = tokio::task::spawn_blocking(move || alone.output()).await.unwrap().unwrap();
+    let [said, wrong] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));
+    // Its sums would be taken for ours.
+    said.lines().filter(|line| !line.starts_with("test ") && !line.starts_with("running ")).for_each(|line| println!("{line}"));
+    assert!(ended.status.success(), "it takes root, and unshare, ip and nft of Debian:\n{wrong}");
+}
+
+async fn run_all(scenarios: Vec<Scenario>) {
     let compared = Arc::new(Compared::default());
     let (images, policies, places) =
         (Images::of_environment().unwrap(), twin::policies(&compared), Arc::new(Semaphore::new(AT_ONCE)));
     let mut running = JoinSet::new();
-    for scenario in chosen() {
+    for scenario in scenarios {
         let (images, policies, places) = (images.clone(), policies.clone(), places.clone());
         running.spawn(async move {
             let _place = places.acquire_owned().await;

@@ -310,8 +310,8 @@ impl Life {
     }
 
     fn mount(&mut self, pod: &Value) -> Result<(), volumes::VolumeError> {
-        let (folder, claims) = (self.folder.clone(), self.kubelet.root.join("claims"));
-        self.volumes = self.kubelet.api.read(|store| volumes::mount(store, pod, &folder, &claims))?;
+        let (folder, disks) = (self.folder.clone(), &self.kubelet.disks);
+        self.volumes = self.kubelet.api.read(|store| volumes::mount(store, pod, &folder, disks))?;
         Ok(())
     }
 

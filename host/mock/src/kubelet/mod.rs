@@ -9,12 +9,14 @@
 //! At each new version: pods that have no life yet get one ([`life`]). A life ends by itself, with its pod's object.
 
 mod command;
+mod disks;
 mod life;
 mod probe;
 mod status;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +25,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use vko_apiserver::{ApiServer, Key};
 
+use self::disks::Disks;
 use crate::images::Images;
 
 /// Who writes pods' status.
@@ -65,8 +68,9 @@ pub enum NodeFault {
 pub struct Kubelet {
     api: Arc<ApiServer>,
     images: Images,
-    /// Folders of pods and claims.
+    /// Folder of pods.
     root: PathBuf,
+    disks: Disks,
     running: Mutex<BTreeMap<String, Running>>,
     nodes: Mutex<BTreeMap<String, NodeFault>>,
     /// Addresses that the next pods get.
@@ -76,7 +80,9 @@ pub struct Kubelet {
 impl Kubelet {
     /// With its folders below `root`.
     pub fn new(api: Arc<ApiServer>, images: Images, root: PathBuf) -> Arc<Self> {
-        Arc::new(Self { api, images, root, running: Mutex::default(), nodes: Mutex::default(), addresses: Mutex::default() })
+        let disks = Disks::new(root.join("claims"));
+        let (running, nodes, addresses) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { api, images, root, disks, running, nodes, addresses })
     }
 
     /// Runs until it is dropped, and all pods' processes with it.
@@ -118,6 +124,48 @@ impl Kubelet {
     /// The next pod gets that address, which another one had: networks give them out again.
     pub fn give_again(&self, address: Ipv4Addr) {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).push_back(address);
+    }
+
+    /// The next claims have disks of their own, of so many MiB.
+    pub fn size_disks(&self, mib: u64) {
+        self.disks.size(mib);
+    }
+
+    /// Nothing more can be written to a pod's disk.
+    ///
+    /// # Errors
+    /// It has none, or none of a size of its own.
+    pub fn fill_disk(&self, pod: &Key) -> io::Result<()> {
+        self.disks.fill(&self.claim(pod)?)
+    }
+
+    /// There is room on all disks again.
+    pub fn clear_disks(&self) {
+        self.disks.clear();
+    }
+
+    /// Disks of a size of their own are no more.
+    pub(crate) fn unmount_disks(&self) {
+        self.disks.unmount();
+    }
+
+    /// The disk of a pod.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn disk(&self, pod: &Key) -> io::Result<PathBuf> {
+        self.disks.of(&self.claim(pod)?)
+    }
+
+    /// UID of the claim that a pod's data is on.
+    fn claim(&self, pod: &Key) -> io::Result<String> {
+        let uid = self.api.read(|store| {
+            let volumes = list(store.get(pod)?, "/spec/volumes").iter();
+            let claim = volumes.map(|volume| text(volume, "/persistentVolumeClaim/claimName")).find(|name| !name.is_empty())?;
+            let claim = store.get(&Key::new("persistentvolumeclaims", &pod.namespace, claim))?;
+            Some(text(claim, "/metadata/uid").to_owned())
+        });
+        uid.ok_or_else(|| io::Error::other(format!("{} has no disk: its data is on no claim", pod.name)))
     }
 
     fn next_address(&self) -> Ipv4Addr {

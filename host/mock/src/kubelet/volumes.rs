@@ -9,6 +9,7 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 use vko_apiserver::{Key, Store};
 
+use super::disks::Disks;
 use crate::kubelet::{list, text};
 
 /// Files of a volume by name.
@@ -31,7 +32,7 @@ pub(super) fn mount(
     store: &Store,
     pod: &Value,
     pod_folder: &Path,
-    claims: &Path,
+    disks: &Disks,
 ) -> Result<BTreeMap<String, PathBuf>, VolumeError> {
     let namespace = text(pod, "/metadata/namespace");
     // Logs are in it, too.
@@ -46,7 +47,7 @@ pub(super) fn mount(
             // By UID: a claim that is made anew is another disk.
             let key = Key::new("persistentvolumeclaims", namespace, claim);
             let found = store.get(&key).ok_or_else(|| VolumeError::Missing(format!("the claim {claim}")))?;
-            claims.join(text(found, "/metadata/uid"))
+            disks.of(text(found, "/metadata/uid"))?
         };
         fs::create_dir_all(&folder)?;
         if let Some(files) = files(store, namespace, volume)? {

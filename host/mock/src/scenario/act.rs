@@ -1,18 +1,23 @@
 //! Carries steps out.
 
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use vko_apiserver::store::{DeleteOptions, Manner};
 use vko_apiserver::{Key, Refusal, Store};
+use vko_engine::{Engine, pack};
 
 use super::client::Client;
 use super::run::{CALM, PATIENCE, Running, Stage, StageError};
-use super::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, SignalName, Step, Targets, Wait, Writes};
+use super::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, PolicyState, SignalName, Step, Targets, Wait, Writes};
 use super::target::{self, Pod, Target};
 use super::wait;
-use crate::bed::{NAMESPACE, ZONES, node};
+use crate::bed::{BedError, NAMESPACE, OPERATORS, ZONES, node};
+use crate::burden::burden;
+use crate::cut;
 use crate::kubelet::NodeFault;
 
 /// A person's word that nothing runs on the node.
@@ -70,6 +75,27 @@ impl Stage<'_> {
                     pod.ip.parse().into_iter().for_each(|ip| self.bed.kubelet.give_again(ip));
                 }
             }
+            Step::Partition { pods, from } => {
+                let address = |pod: &Pod| pod.ip.parse::<Ipv4Addr>().ok();
+                let (pods, others) = (self.pods(pods)?, self.pods(from)?);
+                let pairs = pods.iter().flat_map(|pod| others.iter().map(move |other| (address(pod), address(other))));
+                cut::cut(&self.scenario.name, &pairs.filter_map(|(one, other)| Some((one?, other?))).collect::<Vec<_>>())
+                    .map_err(machine)?;
+            }
+            Step::SmallDisks(mib) => self.bed.kubelet.size_disks(*mib),
+            Step::FillDisks(pods) => {
+                for pod in self.pods(pods)? {
+                    self.bed.kubelet.fill_disk(&pod_key(&pod)).map_err(machine)?;
+                }
+            }
+            Step::ClearDisks => self.bed.kubelet.clear_disks(),
+            Step::Burden { pods, commands } => {
+                for pod in self.pods(pods)? {
+                    let disk = self.bed.kubelet.disk(&pod_key(&pod)).map_err(machine)?;
+                    burden(&disk, *commands).map_err(machine)?;
+                }
+            }
+            Step::Policy { name, becomes } => self.policy(name, *becomes)?,
             Step::Heal => self.heal().await?,
         }
         Ok(())
@@ -134,6 +160,7 @@ impl Stage<'_> {
         let holds = |store: &Store| match wait {
             Wait::Ready(name) => wait::is_ready(store, name),
             Wait::Condition { of, is } => wait::stands(store, of, is),
+            Wait::Policy { of, is } => wait::is_governed(store, of, is),
             Wait::Event(reason) => recorder.read(|recorded| recorded.events.iter().any(|(known, _)| known == reason)),
             Wait::PrimaryNot(_) => wait::primary_is_another(store, &pods),
             Wait::Replaced(_) => wait::replaced(store, &pods),
@@ -230,6 +257,21 @@ impl Stage<'_> {
         Ok(())
     }
 
+    fn policy(&self, name: &str, state: PolicyState) -> Result<(), StageError> {
+        if state == PolicyState::Removed {
+            return Ok(self.bed.delete(&Key::new("configmaps", OPERATORS, name))?);
+        }
+        let folder = std::env::var_os("VKO_GUESTS")
+            .ok_or_else(|| machine("VKO_GUESTS isn't set; 'cargo xtask guests' makes its files"))?;
+        let file = Path::new(&folder).join(format!("{name}.wasm"));
+        let component = std::fs::read(&file).map_err(|error| machine(format!("{}: {error}", file.display())))?;
+        let described = Engine::new().map_err(machine)?.describe(&component).map_err(machine)?;
+        let mut packed = pack::pack(name, &described, &component).map_err(machine)?;
+        packed["metadata"]["namespace"] = json!(OPERATORS);
+        self.bed.apply(packed)?;
+        Ok(())
+    }
+
     async fn operator(&mut self, name: &str, becomes: &OperatorState) -> Result<(), StageError> {
         let missing = || StageError::NoOperator(name.to_owned());
         match becomes {
@@ -255,6 +297,10 @@ impl Stage<'_> {
     /// Ends all faults.
     pub(super) async fn heal(&mut self) -> Result<(), StageError> {
         self.bed.api.faults.clear();
+        self.bed.kubelet.clear_disks();
+        if self.scenario.needs_namespaces() {
+            cut::mend(&self.scenario.name).map_err(machine)?;
+        }
         for zone in 0..ZONES.len() {
             self.node(&node(zone), NodeState::Well)?;
         }
@@ -269,6 +315,10 @@ impl Stage<'_> {
         }
         Ok(())
     }
+}
+
+fn machine(error: impl std::fmt::Display) -> StageError {
+    StageError::Bed(BedError::Machine(error.to_string()))
 }
 
 fn key(object: &ObjectName) -> Key {

@@ -127,6 +127,11 @@ impl Scenario {
         Ok(Self { name, steps, expect, manifests })
     }
 
+    /// Whether it takes network and mount namespaces of its own.
+    pub fn needs_namespaces(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Partition { .. } | Step::SmallDisks(_)))
+    }
+
     /// All scenarios of a folder of folders, by name.
     ///
     /// # Errors

@@ -75,8 +75,47 @@ pub enum Step {
     },
     /// The next pods get the addresses that these have, once these are gone.
     ReuseAddresses(Targets),
-    /// All faults end: signals, nodes, requests, connections; an operator runs.
+    /// The servers of pods and those of others don't reach each other any more, by their addresses of now; the operator and
+    /// clients reach all. Needs a network namespace of its own.
+    Partition {
+        /// Whose.
+        pods: Targets,
+        /// From whom.
+        from: Targets,
+    },
+    /// Claims that are made from now on have disks of their own, of so many MiB. Needs a mount namespace of its own.
+    SmallDisks(u64),
+    /// Nothing more can be written to the disks of pods.
+    FillDisks(Targets),
+    /// There is room on all disks again.
+    ClearDisks,
+    /// The next start of pods' servers takes long: so many commands that take time and change nothing, a tenth of a millisecond
+    /// each, are put at the end of what they read then. They must not run.
+    Burden {
+        /// Whose.
+        pods: Targets,
+        /// How many.
+        commands: usize,
+    },
+    /// A policy beside the built-in ones.
+    Policy {
+        /// File name of its component in the folder of built policies (`VKO_GUESTS`), without `.wasm`.
+        name: String,
+        /// What becomes of it.
+        becomes: PolicyState,
+    },
+    /// All faults end: signals, nodes, cuts, full disks, requests, connections; an operator runs.
     Heal,
+}
+
+/// What becomes of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PolicyState {
+    /// Its ConfigMap is made.
+    Installed,
+    /// Its ConfigMap is deleted.
+    Removed,
 }
 
 /// The operator that is there from the beginning.
@@ -143,6 +182,13 @@ pub enum Wait {
         of: String,
         /// Which, and how it stands.
         is: Condition,
+    },
+    /// The policy that decided last about an instance.
+    Policy {
+        /// Instance.
+        of: String,
+        /// Its name.
+        is: String,
     },
     /// An event of that reason was written since the script began.
     Event(String),

@@ -38,6 +38,11 @@ pub(super) fn stands(store: &Store, name: &str, wanted: &Condition) -> bool {
     conditions.into_iter().any(holds)
 }
 
+/// Whether that policy decided last.
+pub(super) fn is_governed(store: &Store, name: &str, policy: &str) -> bool {
+    instance(store, name).and_then(|object| object.pointer("/status/policy/name")?.as_str()) == Some(policy)
+}
+
 /// Whether each of these pods' workloads has another primary by now.
 pub(super) fn primary_is_another(store: &Store, pods: &[Pod]) -> bool {
     let now = target::pods(store);
