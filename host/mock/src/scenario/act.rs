@@ -322,7 +322,7 @@ fn machine(error: impl std::fmt::Display) -> StageError {
 }
 
 fn key(object: &ObjectName) -> Key {
-    Key::new(&object.resource, NAMESPACE, &object.name)
+    Key::new(&object.resource, object.namespace.as_deref().unwrap_or(NAMESPACE), &object.name)
 }
 
 fn pod_key(pod: &Pod) -> Key {

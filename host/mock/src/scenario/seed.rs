@@ -165,7 +165,7 @@ impl Disturbance {
             Self::ChangeMembers => {
                 instance.members = if instance.members > 2 { 2 } else { 3 };
                 during.push(Step::Patch {
-                    object: ObjectName { resource: "valkeys.rds.valkey.buf.red".into(), name: INSTANCE.into() },
+                    object: ObjectName { namespace: None, resource: "valkeys.rds.valkey.buf.red".into(), name: INSTANCE.into() },
                     with: json!({"spec": {"replicas": {"replicasOfShard": instance.members}}}),
                 });
             }

@@ -125,10 +125,13 @@ fn first_operator() -> String {
     FIRST_OPERATOR.into()
 }
 
-/// An object of the scenario's namespace.
+/// An object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ObjectName {
+    /// Its namespace; the instances' where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// As in `pods`, `statefulsets.apps`, `valkeys.rds.valkey.buf.red`.
     pub resource: String,
     /// Its name.
