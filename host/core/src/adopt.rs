@@ -6,6 +6,9 @@
 //! 2. Nothing here names a primary that isn't one already.
 //! 3. A primary that comes back after another one took over is never taken for its successor: only one that was promoted out of
 //!    the newest history is, or one whom everybody follows, or the former one while its appointed successor never took the role.
+//! 4. Against the primary that the ledger names speaks only what was said after it was named, and only while nobody is being
+//!    promoted: what was heard before is the very state that the promotion ended. (The ledger may be news: for a while two
+//!    operators may lead, and the other one appoints.)
 //!
 //! # Flow
 //! Asked at each look, before the policy: [`lesson`] names what the ledger should learn; `None` is the rule. Clusters have a rule
@@ -68,8 +71,10 @@ pub struct Setting {
     pub members: BTreeMap<String, u32>,
     /// The sole member starts as a primary by itself.
     pub alone: bool,
-    /// No track runs: nobody is being promoted just now.
+    /// Nobody is being promoted: no track runs, and no other operator has just named somebody.
     pub at_rest: bool,
+    /// All that answer were asked since this operator has known whom the ledger names.
+    pub asked_since: bool,
 }
 
 /// What the ledger should learn from an observation.
@@ -87,7 +92,9 @@ pub fn lesson(observed: &Observed, setting: &Setting) -> Option<Lesson> {
     match (observed.ledger.formed, primaries.as_slice()) {
         (None, _) => recovered(observed, &answering, setting.data(observed)),
         (Some(false), [(pod, facts)]) if alone => Some(primary(observed, pod, facts)),
-        (Some(true), [(pod, facts)]) => known_primary(observed, &answering, (*pod, *facts), alone, setting),
+        (Some(true), [(pod, facts)]) if setting.asked_since => {
+            known_primary(observed, &answering, (*pod, *facts), alone, setting)
+        }
         _ => None,
     }
 }
@@ -141,10 +148,10 @@ fn known_primary(
     };
     let accepted = (promoted_from_it && gave_way)
         || everybody_follows(observed, answering, pod, setting.data(observed))
-        || (setting.at_rest && nobody_else_could(observed, answering, new, setting.data(observed)))
-        || (setting.at_rest && sentinels_chose(observed, pod))
-        || (setting.at_rest && old.is_some_and(|old| never_took_the_role(answering, old, facts)));
-    accepted.then(|| primary(observed, pod, facts))
+        || nobody_else_could(observed, answering, new, setting.data(observed))
+        || sentinels_chose(observed, pod)
+        || old.is_some_and(|old| never_took_the_role(answering, old, facts));
+    (setting.at_rest && accepted).then(|| primary(observed, pod, facts))
 }
 
 /// All answer, the others as replicas that carry no history the ledger knows: they were restarted since, and wait to be told whom

@@ -15,6 +15,8 @@
 //! - Monotonic clocks of different machines run at the same speed within 10 % ([`MARGIN`] of [`DURATION`]). Wall clocks are
 //!   written for people to read and are never compared.
 //! - The API server's writes under a resourceVersion are linearisable.
+//! - Nobody deletes the Lease while its holder can't write it: an operator that never saw it takes that for a first start, makes
+//!   it anew, and both lead until the holder's hold ends. The ledger bears that ([`crate::store`]).
 //! - The identity is new in each start of the process (a pod name alone isn't: a container that restarts would take its own old
 //!   Lease for held).
 //!

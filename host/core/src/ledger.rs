@@ -124,6 +124,17 @@ impl Ledger {
         self.last_primary.iter().any(|m| m.workload == workload && m.ordinal == ordinal)
     }
 
+    /// Whether each primary that this names and `before` doesn't comes after the one that `decided_on` names.
+    pub fn names_after(&self, before: &Self, decided_on: &LastPrimary) -> bool {
+        let known = |workload: &str| before.last_primary.iter().find(|m| m.workload == workload).map(Member::place);
+        let expected = |workload: &str| match decided_on {
+            LastPrimary::None => None,
+            LastPrimary::Members(members) => members.iter().find(|m| m.workload == workload).map(|m| (m.ordinal, m.pod.as_str())),
+        };
+        let named = self.last_primary.iter().filter(|m| known(&m.workload) != Some(m.place()));
+        named.into_iter().all(|m| known(&m.workload) == expected(&m.workload))
+    }
+
     /// Remembers the primary of a workload. As far as is known it has replicas again: a fence of it from before hasn't closed.
     pub fn set_last_primary(&mut self, member: Member) {
         self.may_be_followed(&member.pod);
@@ -199,6 +210,11 @@ impl Member {
             claim: claim.map(|claim| claim.uid.clone()).unwrap_or_default(),
             node_id: facts.and_then(|facts| facts.cluster.first()).map(|cluster| cluster.id.clone()).unwrap_or_default(),
         }
+    }
+
+    /// Where it is, and who fills the place.
+    fn place(&self) -> (u32, &str) {
+        (self.ordinal, &self.pod)
     }
 
     fn observed(&self) -> LedgerMember {

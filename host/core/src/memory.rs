@@ -171,6 +171,13 @@ impl Memory {
         all.servers.iter().filter_map(|(pod, server)| Some((pod.clone(), server.asked_at?))).collect()
     }
 
+    /// Those that answer, and said it before that time.
+    pub fn answered_before(&self, then: Duration) -> Vec<String> {
+        let all = self.lock();
+        let before = |server: &ServerMemory| server.failing_since.is_none() && server.answered_at.is_some_and(|at| at < then);
+        all.servers.iter().filter(|(_, server)| before(server)).map(|(pod, _)| pod.clone()).collect()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, All> {
         // A panic elsewhere while holding the lock can't leave a map half-written that matters: entries are replaced whole.
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
@@ -407,6 +414,8 @@ mod tests {
         }
         memory.note("q", second(9), second(11), Err(ServerError::Silent(second(2))));
         assert_eq!(memory.asked(), [("p".into(), second(1)), ("q".into(), second(9))]);
+        assert_eq!(memory.answered_before(second(1)), Vec::<String>::new());
+        assert_eq!(memory.answered_before(second(20)), ["p"], "who gives no answer now is not among them");
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! 2. One silent server delays nobody: each has a task of its own.
 //! 3. The loop is woken only by changes that a decision could depend on.
 //! 4. A word of any Sentinel makes all servers and Sentinels be asked at once, whatever the interval.
-//! 5. Whatever the interval, nothing is decided on the answer to a question of long ago ([`Probes::refresh`]).
+//! 5. Whatever the interval, nothing is decided on the answer to a question of long ago, nor on one from before the ledger came
+//!    to name another primary ([`Probes::refresh`]).
 //! 6. Of Sentinels that others share, only what concerns the instance is news.
 //! 7. After each step the servers that it changed are asked wholly, before the next look. This, 4 and 5 are one thing
 //!    ([`Again`]).
@@ -120,14 +121,19 @@ impl<W: World> Probes<W> {
         self.pace.send_if_modified(|pace| std::mem::replace(pace, interval) != interval);
     }
 
-    /// Asks all servers if some weren't asked for long, and waits for their outcomes, for as long as one question may take. Who
-    /// was never asked is not waited for: a pod that starts has nothing to say.
-    pub async fn refresh(&self) {
-        let Some(then) = self.world.monotonic().checked_sub(ASKED_AGE_MAX) else { return };
+    /// Asks all servers if some weren't asked for long, else those that answer and said it before `named`, when the ledger came
+    /// to name whom it names; and waits for their outcomes, for as long as one question may take. Who was never asked is not
+    /// waited for: a pod that starts has nothing to say.
+    pub async fn refresh(&self, named: Duration) {
+        let then = self.world.monotonic().saturating_sub(ASKED_AGE_MAX);
         let asked = self.memory.asked();
-        if asked.iter().any(|(_, at)| *at < then) {
-            let all: Vec<String> = asked.into_iter().map(|(pod, _)| pod).collect();
-            self.memory.again.ask(&*self.world, &all, Depth::Lightly, DEADLINE).await;
+        let due = if asked.iter().any(|(_, at)| *at < then) {
+            asked.into_iter().map(|(pod, _)| pod).collect()
+        } else {
+            self.memory.answered_before(named)
+        };
+        if !due.is_empty() {
+            self.memory.again.ask(&*self.world, &due, Depth::Lightly, DEADLINE).await;
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! # Guarantees
 //! 1. A primary is learnt if it answers as one and, in the agreed view, its node owns slots; no other of its shard does both.
-//! 2. A lost ledger is found again only if every member that a StatefulSet or claim names answers.
+//! 2. Against a primary that the ledger names speak only answers from after it was named.
+//! 3. A lost ledger is found again only if every member that a StatefulSet or claim names answers.
 
 use vko_wit::observation::{LastPrimary, Observed, Peer, Pod, Role, ServerFacts, Upstream};
 
@@ -22,7 +23,7 @@ pub(super) fn lesson(observed: &Observed, setting: &Setting) -> Option<Lesson> {
         None | Some(false) => (!primaries.is_empty()).then_some(Lesson::Shards(primaries)),
         Some(true) => {
             let news: Vec<Member> = primaries.into_iter().filter(|primary| !is_known(observed, primary)).collect();
-            (!news.is_empty()).then_some(Lesson::Shards(news))
+            (setting.asked_since && !news.is_empty()).then_some(Lesson::Shards(news))
         }
     }
 }
@@ -82,8 +83,12 @@ mod tests {
     use crate::observe::testing::{Cluster, mk_cluster};
 
     fn lesson_of(cluster: &Cluster) -> Option<Lesson> {
+        lesson_if(cluster, true)
+    }
+
+    fn lesson_if(cluster: &Cluster, asked_since: bool) -> Option<Lesson> {
         let members = (0..3).map(|shard| (format!("drc-x-{shard}"), 2)).collect();
-        lesson(&cluster.observed, &Setting { members, alone: false, at_rest: true })
+        lesson(&cluster.observed, &Setting { members, alone: false, at_rest: true, asked_since })
     }
 
     fn learnt(cluster: &Cluster) -> Vec<(String, u32)> {
@@ -141,6 +146,7 @@ mod tests {
             change(&mut cluster);
             let expected: Vec<(String, u32)> = expected.iter().map(|(name, ordinal)| ((*name).to_owned(), *ordinal)).collect();
             assert_eq!(learnt(&cluster), expected, "{case}");
+            assert_eq!(lesson_if(&cluster, false), None, "{case}, said before the ledger's primaries were named");
         }
     }
 

@@ -14,16 +14,18 @@ struct Case {
     members: u32,
     alone: bool,
     at_rest: bool,
+    asked_since: bool,
 }
 
 impl Case {
     fn setting(self) -> Setting {
-        Setting { members: [("rfr-x".to_owned(), self.members)].into(), alone: self.alone, at_rest: self.at_rest }
+        let members = [("rfr-x".to_owned(), self.members)].into();
+        Setting { members, alone: self.alone, at_rest: self.at_rest, asked_since: self.asked_since }
     }
 }
 
-const THREE: Case = Case { members: 3, alone: false, at_rest: true };
-const ONE: Case = Case { members: 1, alone: true, at_rest: true };
+const THREE: Case = Case { members: 3, alone: false, at_rest: true, asked_since: true };
+const ONE: Case = Case { members: 1, alone: true, at_rest: true, asked_since: true };
 
 /// `-`, or the lesson in short.
 fn short(scene: &Scene, setting: Case) -> String {
@@ -63,7 +65,24 @@ fn who_leads_now() {
         let mut scene = Scene::healthy(3);
         change(&mut scene);
         assert_eq!(short(&scene, THREE), *expected, "{case}");
+        assert_eq!(short(&scene, Case { asked_since: false, ..THREE }), "-", "{case}, as far as it was heard before the naming");
+        if expected.starts_with("primary") {
+            assert_eq!(short(&scene, Case { at_rest: false, ..THREE }), "-", "{case}, while somebody may be being promoted");
+        }
     }
+}
+
+/// Another operator took member 0 for dead and promoted member 1; this one has read it in the ledger, and last asked the servers
+/// before all that.
+#[test]
+fn what_was_heard_before_a_promotion_does_not_take_it_back() {
+    let mut scene = Scene::healthy(3);
+    let mut newer = scene.0.ledger.lineages[0].clone();
+    newer.replid = "h2".into();
+    scene.0.ledger.lineages.insert(0, newer);
+    scene.0.ledger.last_primary = LastPrimary::Members(vec![mk_member(1)]);
+    assert_eq!(short(&scene, Case { asked_since: false, ..THREE }), "-", "all follow member 0, as they last said");
+    assert_eq!(short(&scene, THREE), "primary 0 h1", "they say so now");
 }
 
 #[test]
@@ -74,6 +93,7 @@ fn the_former_one_keeps_its_role_if_its_successor_never_took_it() {
     scene.0.ledger.last_primary = LastPrimary::Members(vec![mk_member(1)]);
     assert_eq!(short(&scene, THREE), "primary 0 h1");
     assert_eq!(short(&scene, Case { at_rest: false, ..THREE }), "-", "its promotion may be under way");
+    assert_eq!(short(&scene, Case { asked_since: false, ..THREE }), "-", "another operator appointed it after they were asked");
     let mut restarted = scene.clone();
     history(&mut restarted, 1, "h2", "h1");
     assert_eq!(short(&restarted, THREE), "-", "it was a primary since");

@@ -69,6 +69,10 @@ impl ExecuteError {
 
     /// Whether the step was dropped because the world moved on: nobody's fault, a new plan will come.
     pub fn is_dropped(&self) -> bool {
-        matches!(self, Self::ExpectationFailed(_) | Self::LeaseTooShort | Self::OperatorCutOff | Self::TargetGone(_))
+        match self {
+            Self::ExpectationFailed(_) | Self::LeaseTooShort | Self::OperatorCutOff | Self::TargetGone(_) => true,
+            Self::LedgerNotWritten(error) => error.is_moved_on(),
+            _ => false,
+        }
     }
 }

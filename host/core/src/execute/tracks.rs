@@ -63,11 +63,6 @@ impl Tracks {
         self.0.values().map(|running| running.track.clone()).collect()
     }
 
-    /// Whether no track runs.
-    pub fn at_rest(&self) -> bool {
-        self.0.values().all(|running| running.handle.is_finished())
-    }
-
     /// Starts the plan's tracks, and stops those that it lacks at their next step.
     pub fn follow<W: World>(&mut self, site: &Arc<Site<W>>, observed: &Arc<Observed>, tracks: Vec<Track>, told: &Told) {
         self.running();

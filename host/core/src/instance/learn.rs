@@ -29,25 +29,30 @@ fn template_state(pod: &Object, set: &Object) -> TemplateState {
 }
 
 impl<W: World> Instance<W> {
-    /// OBSERVE; if the ledger learns from it, observes once more with the newer ledger.
+    /// OBSERVE; if the ledger learns from it, observes once more with the newer ledger. `at_rest`: no track ran just before.
     pub(super) async fn observe_and_learn(
         &self,
         site: &Arc<Site<W>>,
         person: &Object,
         topology: &Named,
         pods: &[Object],
+        at_rest: bool,
     ) -> Result<Observed, LookError> {
+        // All of it from before the observation: what comes meanwhile only makes that one newer.
+        let naming = site.store.naming().await;
+        let at_rest = at_rest && naming.under_way(self.shared.world.monotonic()).is_none();
+        let asked_since = self.memory.answered_before(naming.since).is_empty();
         let observed = self.observe(site, person, topology, pods).await;
         let sets = self.stateful_sets(topology.id.kind);
         let replicas = |set: &Object| set.number("/spec/replicas").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let members = sets.iter().map(|(name, set)| (name.clone(), replicas(set))).collect();
         let alone = self.objects().iter().any(|(kind, object)| *kind == Kind::ConfigMap && object.text("/data/start") == "alone");
-        match lesson(&observed, &Setting { members, alone, at_rest: self.tracks.at_rest() }) {
+        match lesson(&observed, &Setting { members, alone, at_rest, asked_since }) {
             None => Ok(observed),
             Some(lesson) => {
                 tracing::info!(namespace = self.key.namespace, instance = self.key.name, ?lesson, "the ledger learns");
                 let now = observed.now;
-                site.store.change(|ledger| lesson.learn(ledger, now)).await?;
+                site.store.appoint(&observed.ledger.last_primary, |ledger| lesson.learn(ledger, now)).await?;
                 Ok(self.observe(site, person, topology, pods).await)
             }
         }

@@ -11,6 +11,8 @@
 //! The caches may be late. What is dangerous on a late view meets the guard ([`Circumstances`]) and, at the server, its
 //! expectations.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::act::Seen;
@@ -124,11 +126,11 @@ impl<W: World> Instance<W> {
             Ok(accounts) => host.problem = self.follow(&site, named, &pods, accounts),
             Err(error) => host.problem = Some((error.reason().into(), error.to_string())),
         }
-        self.probes.refresh().await;
+        self.probes.refresh(site.store.naming().await.since).await;
         // Before observing: a track that ends meanwhile may have changed what the observation shows, so its subject rests for
         // this look.
         let running = self.tracks.running();
-        let observed = self.observe_and_learn(&site, person, named, &pods).await?;
+        let observed = self.observe_and_learn(&site, person, named, &pods, running.is_empty()).await?;
         self.help_orphan(&site, &observed, &running, person).await;
         let cut_off = cut_off(&observed);
         site.set_cut_off(cut_off != CutOff::No);
@@ -154,8 +156,10 @@ impl<W: World> Instance<W> {
         let before = topology.0.get("status").cloned().unwrap_or(Value::Null);
         let status = topology_status(&before, &decision, &host, &cut_off, topology.generation(), observed.now);
         self.note_finished(&site, &observed, decision.plan.as_ref()).await?;
-        site.store.report(&status).await?;
+        let paused = site.store.report(&status).await?;
         self.report_sentinel(topology, &status).await;
-        Ok(Next::After(self.pace(&observed, &decision, unsettled, &host)))
+        let again = self.pace(&observed, &decision, unsettled, &host);
+        let settled = site.store.naming().await.under_way(self.shared.world.monotonic());
+        Ok(Next::After([paused, settled].into_iter().flatten().fold(again, Duration::min)))
     }
 }

@@ -35,7 +35,8 @@ impl<W: World> Instance<W> {
             return Ok(site.clone());
         }
         let ledger = Ledger::read(topology.object.0.get("status"));
-        let store = Store::new(self.shared.world.clone(), topology.id.clone(), topology.object.clone(), ledger.clone());
+        let (world, lease) = (self.shared.world.clone(), self.shared.lease.clone());
+        let store = Store::new(world, lease, topology.id.clone(), topology.object.clone(), ledger.clone());
         let site = Site::new(
             self.shared.world.clone(),
             self.shared.settings.clone(),

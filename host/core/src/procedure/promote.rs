@@ -24,6 +24,7 @@ use vko_wit::planning::Step;
 
 use crate::command::{Command, ConfigValue};
 use crate::execute::{ExecuteError, step};
+use crate::ledger::Ledger;
 use crate::site::Site;
 use crate::world::World;
 
@@ -33,13 +34,12 @@ use crate::world::World;
 /// The promotion may or may not have happened when a command's answer is missing; the next look tells.
 pub async fn run<W: World>(site: &Site<W>, observed: &Observed, wanted: &Step, pod: &str) -> Result<(), ExecuteError> {
     let member = step::member(observed, pod)?;
-    site.store
-        .change(|ledger| {
-            ledger.formed = Some(true);
-            ledger.set_last_primary(member);
-            ledger.drop_fence(pod);
-        })
-        .await?;
+    let change = |ledger: &mut Ledger| {
+        ledger.formed = Some(true);
+        ledger.set_last_primary(member);
+        ledger.drop_fence(pod);
+    };
+    site.store.appoint(&observed.ledger.last_primary, change).await?;
     site.send(pod, no_fence()).await?;
     step::check(site, wanted).await?;
     site.send(pod, Command::ReplicaOfNoOne).await?;

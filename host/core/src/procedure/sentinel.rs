@@ -24,6 +24,7 @@ use super::{is_primary, until};
 use crate::command::{Command, ConfigValue, Reply};
 use crate::execute::ExecuteError;
 use crate::execute::step::member;
+use crate::ledger::Ledger;
 use crate::probe::DEADLINE;
 use crate::site::Site;
 use crate::world::{Target, World};
@@ -254,7 +255,8 @@ pub async fn failover<W: World>(site: &Site<W>, observed: &Observed, order: &Sen
         {
             let member = member(observed, uid)?;
             site.look_at_sentinel(&order.sentinel, &order.name).await;
-            return Ok(site.store.change(|ledger| ledger.set_last_primary(member)).await?);
+            let change = |ledger: &mut Ledger| ledger.set_last_primary(member);
+            return Ok(site.store.appoint(&observed.ledger.last_primary, change).await?);
         }
         if site.world.monotonic() >= end {
             return Err(ExecuteError::NotVerified(format!("{sentinel} names no new primary yet")));

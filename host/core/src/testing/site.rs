@@ -80,7 +80,7 @@ pub(crate) fn mk_site_in(world: &Arc<FakeWorld>, members: u32, lease: LeaseState
     }
     let object = crate::object::Object::new(world.object(&topology_id()).unwrap());
     let ledger = Ledger::read(object.0.get("status"));
-    let store = Store::new(world.clone(), topology_id(), object, ledger);
+    let store = Store::new(world.clone(), lease.clone(), topology_id(), object, ledger);
     let (memory, wake) = (Arc::new(Memory::default()), Arc::new(Notify::new()));
     let site = Site::new(world.clone(), Arc::new(mk_settings()), lease, store, memory, wake);
     site.set_targets(

@@ -23,8 +23,8 @@ fn save(ordinal: u32) -> vko_wit::planning::Step {
     step(Operation::Save(uid(ordinal)))
 }
 
-async fn until_rest(site: &Arc<Site<FakeWorld>>, tracks: &Tracks) {
-    while !tracks.at_rest() {
+async fn until_rest(site: &Arc<Site<FakeWorld>>, tracks: &mut Tracks) {
+    while !tracks.running().is_empty() {
         site.wake.notified().await;
         tokio::task::yield_now().await;
     }
@@ -40,7 +40,7 @@ async fn a_failed_step_ends_its_own_track() {
     world.change(&uid(1), |server| server.silent = true);
     let ((reports, told), mut tracks) = (listener(), Tracks::default());
     follow(&mut tracks, &site, vec![track("a", vec![save(1), save(2)]), track("b", vec![save(0), save(2)])], &told);
-    until_rest(&site, &tracks).await;
+    until_rest(&site, &mut tracks).await;
     assert_eq!(world.effects(), ["rfr-x-0: bgsave", "rfr-x-2: bgsave"]);
     let mut ends: Vec<_> = reports.lock().unwrap().iter().map(|r| (r.subject.clone(), r.result.is_ok())).collect();
     ends.sort();
@@ -57,7 +57,7 @@ async fn a_subject_that_runs_is_not_started_again() {
     follow(&mut tracks, &site, vec![track("a", vec![save(0)])], &told);
     follow(&mut tracks, &site, vec![track("a", vec![save(1)])], &told);
     assert_eq!(tracks.running(), [track("a", vec![save(0)])], "as it was started");
-    until_rest(&site, &tracks).await;
+    until_rest(&site, &mut tracks).await;
     assert_eq!(world.effects(), ["rfr-x-0: bgsave"]);
     assert!(tracks.running().is_empty());
 }
@@ -69,7 +69,7 @@ async fn a_track_that_the_plan_lacks_stops_at_its_next_step() {
     follow(&mut tracks, &site, vec![track("a", vec![save(0)]), track("b", vec![save(1)])], &told);
     // Nothing has run yet: the tasks wait for this one to yield.
     follow(&mut tracks, &site, vec![track("b", Vec::new())], &told);
-    until_rest(&site, &tracks).await;
+    until_rest(&site, &mut tracks).await;
     assert_eq!(world.effects(), ["rfr-x-1: bgsave"]);
 }
 

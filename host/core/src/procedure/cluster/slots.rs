@@ -38,7 +38,7 @@ pub async fn own<W: World>(
         ledger.formed = Some(true);
         ledger.set_last_primary(member);
     };
-    site.store.change(change).await?;
+    site.store.appoint(&observed.ledger.last_primary, change).await?;
     step::check(site, wanted_step).await?;
     // Gossip may have brought another owner since.
     let missing = missing(&nodes(site, &order.pod).await?, &wanted, &name)?;

@@ -46,7 +46,7 @@ pub async fn take_over<W: World>(
         ledger.formed = Some(true);
         ledger.set_last_primary(member);
     };
-    site.store.change(change).await?;
+    site.store.appoint(&observed.ledger.last_primary, change).await?;
     step::check(site, wanted).await?;
     let (owner, slots) = shard(site, &order.replica).await?;
     if !agreed_slots(observed, &owner)?.difference(&slots).is_empty() {

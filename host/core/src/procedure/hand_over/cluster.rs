@@ -51,7 +51,7 @@ pub(super) async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &H
         let (primary, _) = site.target(&order.primary)?;
         return Err(ExecuteError::NotVerified(format!("{replica} did not take over from {primary} in time")));
     }
-    site.store.change(|ledger| ledger.set_last_primary(new_primary)).await?;
+    site.store.appoint(&observed.ledger.last_primary, |ledger| ledger.set_last_primary(new_primary)).await?;
     match slow.first() {
         None => Ok(()),
         Some(name) => Err(ExecuteError::NotVerified(format!("{replica} has taken over, but {name} does not see it yet"))),

@@ -58,7 +58,7 @@ pub(super) async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &H
         return give_up(site, order, &sentinel, asked.err()).await;
     };
     let led = settle(site, &order.primary, &heir).await;
-    note_primary(site, member(observed, &heir)?).await?;
+    note_primary(site, observed, member(observed, &heir)?).await?;
     led?;
     if heir == order.replica {
         return Ok(());

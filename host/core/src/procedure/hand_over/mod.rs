@@ -35,7 +35,7 @@ pub async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &HandOver
 }
 
 /// Who has the role now, and by which history.
-async fn note_primary<W: World>(site: &Site<W>, primary: Member) -> Result<(), ExecuteError> {
+async fn note_primary<W: World>(site: &Site<W>, observed: &Observed, primary: Member) -> Result<(), ExecuteError> {
     let info = site.look(&primary.pod).await.ok();
     let history = info.and_then(|info| info.replid.map(|id| (id, info.primary_offset.unwrap_or(0))));
     let now = site.world.unix_ms();
@@ -45,7 +45,7 @@ async fn note_primary<W: World>(site: &Site<W>, primary: Member) -> Result<(), E
             ledger.note_lineage(&replid, offset, now);
         }
     };
-    Ok(site.store.change(change).await?)
+    Ok(site.store.appoint(&observed.ledger.last_primary, change).await?)
 }
 
 /// Whether a replica has been in sync, is, and its primary hears it: the servers don't check it, and an empty replica that takes

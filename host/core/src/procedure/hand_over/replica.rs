@@ -48,7 +48,7 @@ pub(super) async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &H
         Err(error) => return Err(error),
     }
     if finished(site, order, &replica, timeout + MARGIN).await {
-        return note_primary(site, new_primary).await;
+        return note_primary(site, observed, new_primary).await;
     }
     abort(site, order, &replica).await
 }

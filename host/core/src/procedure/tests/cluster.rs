@@ -17,7 +17,14 @@ use crate::site::Site;
 use crate::testing::{FakeWorld, mk_cluster_site, node_id, topology_id};
 
 async fn run(site: &Site<FakeWorld>, operation: Operation) -> Result<(), ExecuteError> {
-    step::run(site, &observed(), &mk_step(operation)).await
+    step::run(site, &observed_at(site).await, &mk_step(operation)).await
+}
+
+/// With the ledger as it is.
+async fn observed_at(site: &Site<FakeWorld>) -> Observed {
+    let mut observed = observed();
+    observed.ledger = site.store.ledger().await.observed();
+    observed
 }
 
 fn observed() -> Observed {
@@ -206,7 +213,7 @@ async fn whoever_takes_over_knows_all_slots() {
     let (world, site) = mk_cluster_site(true);
     world.change(&uid(1), |server| server.node.as_mut().unwrap().unlearned = "7".parse().unwrap());
     world.change(&uid(0), |server| server.silent = true);
-    let mut observed = observed();
+    let mut observed = observed_at(&site).await;
     observed.agreed_view = vec![mk_peer(0)];
     let error = step::run(&*site, &observed, &mk_step(take_over(1, Takeover::Force))).await.unwrap_err();
     assert!(error.is_dropped() && error.to_string().contains("to know all slots of its primary"), "{error}");
@@ -220,7 +227,7 @@ async fn epochs_are_read_again() {
         let mut step = mk_step(Operation::BumpEpoch(uid(0)));
         step.expects.push(Expectation::Epoch(EpochOf { pod: uid(0), epoch }));
         world.effects();
-        assert_eq!(step::run(&*site, &observed(), &step).await.is_ok(), holds, "{epoch}");
+        assert_eq!(step::run(&*site, &observed_at(&site).await, &step).await.is_ok(), holds, "{epoch}");
         assert_eq!(world.effects().len(), usize::from(holds));
         world.change(&uid(0), |server| server.node.as_mut().unwrap().epoch = 1);
     }

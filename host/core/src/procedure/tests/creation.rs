@@ -71,7 +71,7 @@ async fn live(site: &Site<FakeWorld>, what: &str) -> bool {
         ask(site).await;
         let observed = look(site).await;
         let members = (0..3).map(|shard| (format!("drc-x-{shard}"), 2)).collect();
-        if let Some(lesson) = lesson(&observed, &Setting { members, alone: false, at_rest: true }) {
+        if let Some(lesson) = lesson(&observed, &Setting { members, alone: false, at_rest: true, asked_since: true }) {
             let _ = site.store.change(|ledger| lesson.learn(ledger, observed.now)).await;
         }
         let observed = look(site).await;

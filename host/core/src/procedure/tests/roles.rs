@@ -4,6 +4,7 @@ use super::{hand_over, run, run_step};
 use crate::execute::ExecuteError;
 use crate::guard::testing::{by_consent, promote, step, uid};
 use crate::lease::{Elector, LeaseOptions};
+use crate::ledger::Member;
 use crate::testing::{FakeWorld, mk_site, mk_site_in};
 use crate::world::ApiError;
 use std::sync::Arc;
@@ -24,6 +25,19 @@ async fn nobody_is_promoted_beside_one_that_took_the_role_since_it_was_last_aske
     let error = run_step(&site, &by_consent(promote(1), "promote-data-loss:rfr-x-1:1")).await.unwrap_err();
     assert!(error.is_dropped() && error.to_string().contains("rfr-x-2"), "{error}");
     assert_eq!(world.effects(), Vec::<String>::new(), "not even the consent is used up");
+}
+
+#[tokio::test]
+async fn nobody_is_promoted_by_a_plan_from_before_another_was_named() {
+    let (world, site) = after_a_death();
+    let decided_on = site.store.ledger().await.observed().last_primary;
+    let other = Member { workload: "rfr-x".into(), ordinal: 2, pod: uid(2), ..Member::default() };
+    site.store.appoint(&decided_on, |ledger| ledger.set_last_primary(other)).await.unwrap();
+    world.effects();
+    let error = run(&site, promote(1)).await.unwrap_err();
+    assert!(error.is_dropped(), "{error}");
+    assert_eq!(world.effects(), Vec::<String>::new());
+    assert!(site.store.ledger().await.is_last_primary("rfr-x", 2));
 }
 
 #[tokio::test]
