@@ -124,8 +124,9 @@ fn promote_elsewhere(state: &mut State) {
 async fn whom_the_ledger_names_is_changed_only_by_what_was_decided_on_it() {
     // Each case: what happens between the observation and the change, which names member `to`; and who is named in the end.
     type Between = fn(&mut State);
+    type Case = (&'static str, Between, bool, u32, Result<u32, u32>);
     let nothing: Between = |_| {};
-    let cases: [(&str, Between, bool, u32, Result<u32, u32>); 5] = [
+    let cases: [Case; 5] = [
         ("nobody else wrote", nothing, false, 2, Ok(2)),
         ("another operator promoted, and the watch has brought it", promote_elsewhere, true, 2, Err(1)),
         ("the old primary is to be written back", promote_elsewhere, true, 0, Err(1)),
