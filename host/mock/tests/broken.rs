@@ -349,7 +349,7 @@ fn scenario(case: &Case) -> Scenario {
 async fn every_broken_policy_is_caught_by_the_guard_or_by_an_oracle() {
     let images = Images::of_environment().unwrap();
     let (mut running, mut judged) = (JoinSet::new(), Vec::new());
-    let full = std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick");
+    let full = support::is_full_run();
     let chosen = cases().into_iter().filter(|case| full || matches!(case.caught, Caught::Rule("PromotionWithoutEvidence")));
     for case in chosen {
         let images = images.clone();

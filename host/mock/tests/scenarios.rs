@@ -29,14 +29,13 @@ fn folder() -> PathBuf {
 /// Those that this run is for, of those that need namespaces or of the others.
 fn chosen(in_namespaces: bool) -> Vec<Scenario> {
     let mut all = Scenario::all(&folder()).unwrap_or_else(|error| panic!("{error}"));
-    if let Ok(name) = std::env::var("VKO_SCENARIO") {
-        all.retain(|scenario| scenario.name == name);
+    let named = std::env::var("VKO_SCENARIO");
+    if let Ok(name) = &named {
+        all.retain(|scenario| scenario.name == *name);
         assert!(!all.is_empty(), "there is no tests/scenarios/{name}");
-        all.retain(|scenario| scenario.needs_namespaces() == in_namespaces);
-        return all;
     }
     all.retain(|scenario| scenario.needs_namespaces() == in_namespaces);
-    let full = std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick");
+    let full = named.is_ok() || support::is_full_run();
     let (chosen, left): (Vec<Scenario>, Vec<Scenario>) = all.into_iter().partition(|scenario| full || scenario.expect.quick);
     left.iter().for_each(|scenario| println!("skipped: {} runs in full runs", scenario.name));
     chosen

@@ -64,7 +64,7 @@ async fn drawn_scenarios_end_as_they_should() {
     let (failed, ran) = if let Some(seed) = number("VKO_SEED") {
         let times = usize::try_from(number("VKO_SEED_TIMES").unwrap_or(1).clamp(1, 20)).unwrap();
         run_all(std::iter::repeat_n(seed, times), None, &compared).await
-    } else if std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick") {
+    } else if support::is_full_run() {
         let minutes = number("VKO_SEED_MINUTES").unwrap_or(10);
         let first = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() * 1000;
         run_all(first.., Some(Instant::now() + Duration::from_secs(minutes * 60)), &compared).await
@@ -72,9 +72,8 @@ async fn drawn_scenarios_end_as_they_should() {
         run_all([QUICK].into_iter(), None, &compared).await
     };
     println!("figure: seeds = {ran}, of which failed {}", failed.len());
-    let full = std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick");
     let compared = tokio::task::spawn_blocking(move || {
-        compared.complete(COMPARED[usize::from(!full)]);
+        compared.complete(COMPARED[usize::from(!support::is_full_run())]);
         compared.report();
     });
     compared.await.unwrap();

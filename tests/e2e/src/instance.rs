@@ -308,8 +308,7 @@ impl Instance {
         let watched = kubectl::named(&self.namespace, "valkeys", &fields);
         kubectl::watch_until(&format!("{pods} pods and Ready"), watched, READY, |_, valkey| {
             let nodes = valkey["status"]["nodes"].as_array().map_or(0, Vec::len);
-            let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
-            nodes == pods && current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
+            nodes == pods && is_ready(valkey)
         })
         .map(|_| ())
     }
@@ -561,6 +560,12 @@ impl Instance {
 /// Where these pods listen, as far as they have addresses.
 fn addresses(pods: &[Pod], port: u16) -> Vec<SocketAddr> {
     pods.iter().filter_map(|pod| pod.ip.parse().ok()).map(|ip| SocketAddr::new(ip, port)).collect()
+}
+
+/// Whether Ready is True for the newest generation of a `Valkey`.
+pub fn is_ready(valkey: &Value) -> bool {
+    let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
+    current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// A condition of an object.

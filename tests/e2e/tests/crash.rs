@@ -8,7 +8,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use vko_e2e::instance::{Instance, Pod, Wanted, condition};
+use vko_e2e::instance::{Instance, Pod, Wanted, is_ready};
 use vko_e2e::operator::HostOperator;
 use vko_e2e::server::ask;
 use vko_e2e::settings::Tier;
@@ -73,11 +73,7 @@ impl Succession {
 fn wait_ready(instance: &Instance) -> Result {
     let fields = format!("metadata.name={}", instance.name);
     let watched = kubectl::named(&instance.namespace, "valkeys", &fields);
-    let ready = kubectl::watch_until("the instance to become Ready", watched, RECOVERED, |_, valkey| {
-        let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
-        current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
-    });
-    ready.map(|_| ())
+    kubectl::watch_until("the instance to become Ready", watched, RECOVERED, |_, valkey| is_ready(valkey)).map(|_| ())
 }
 
 /// One of the runs side by side, until it is dropped.

@@ -21,6 +21,11 @@ use vko_run::Policies;
 /// Reached only when something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
+/// Whether this is a run of the full tier, or of one that holds it.
+pub(crate) fn is_full_run() -> bool {
+    std::env::var("VKO_TIER").is_ok_and(|tier| tier != "quick")
+}
+
 /// The built-in policies, compiled once for all worlds of this process.
 pub(crate) fn policies() -> Policies {
     static POLICIES: OnceLock<Policies> = OnceLock::new();
