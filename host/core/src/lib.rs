@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod adopt;
+pub mod allowance;
 pub mod beliefs;
 pub mod command;
 pub mod composite;

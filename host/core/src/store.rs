@@ -10,6 +10,7 @@
 //! 4. Without the Lease nothing is written.
 //! 5. Two operators that report differently don't chase each other: whoever sees the other one's status waits with its report.
 //! 6. What is unequal to nothing is not written.
+//! 7. Reports that differ each time (a policy may count in its messages) are written at [`REPORTS`], whatever the looks' pace.
 //!
 //! # Flow
 //! 1. Take the newest object that we know.
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use vko_wit::observation::LastPrimary;
 
+use crate::allowance::{Allowance, Rate};
 use crate::lease::LeaseState;
 use crate::ledger::Ledger;
 use crate::object::{Object, ObjectId};
@@ -37,6 +39,9 @@ const APPOINTMENT_MAX: Duration = Duration::from_secs(30);
 /// For how long no report is written after another operator's status was seen. Each write wakes both: without a pause they would
 /// write as fast as the API server answers.
 const REPORT_PAUSE: Duration = Duration::from_secs(2);
+/// A creation writes some twenty reports, a promotion ten. Each write also wakes the next look, so without a bound a message that
+/// is another one at each look would be written as fast as the API server answers.
+const REPORTS: Rate = Rate { burst: 30, each: Duration::from_secs(2) };
 
 /// Why the ledger couldn't be written. The variant is the metric label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +101,7 @@ struct State {
     naming: Naming,
     /// When (monotonic) a status was seen last that this operator didn't write.
     other_seen: Option<Duration>,
+    reports: Allowance,
 }
 
 impl State {
@@ -112,7 +118,8 @@ impl<W: World> Store<W> {
     pub fn new(world: Arc<W>, lease: LeaseState, id: ObjectId, object: Object, ledger: Ledger) -> Self {
         // What was written before we led is not under way: a successor waits out the Lease.
         let naming = Naming { since: world.monotonic(), elsewhere: false };
-        Self { world, lease, id, state: Mutex::new(State { object, ledger, naming, other_seen: None }) }
+        let reports = Allowance::new(REPORTS);
+        Self { world, lease, id, state: Mutex::new(State { object, ledger, naming, other_seen: None, reports }) }
     }
 
     /// Takes a newer object of the same identity in, as the watch brings it, with the ledger that it holds: ours as a rule; a
@@ -178,8 +185,8 @@ impl<W: World> Store<W> {
         self.write(state, status, ledger).await
     }
 
-    /// Writes the report beside the ledger, unless nothing changed, or another operator has just written. Then it returns how
-    /// long to wait before the next try.
+    /// Writes the report beside the ledger, unless nothing changed. It is held back where another operator has just written, or
+    /// where there were too many of them: then it returns how long to wait before the next try.
     ///
     /// # Errors
     /// It wasn't written; the next look tries again.
@@ -191,10 +198,12 @@ impl<W: World> Store<W> {
             return Ok(None);
         }
         let now = self.world.monotonic();
-        let pause = state.other_seen.map(|seen| REPORT_PAUSE.saturating_sub(now.saturating_sub(seen)));
-        if let Some(left) = pause.filter(|left| !left.is_zero()) {
+        let pause = state.other_seen.map_or(Duration::ZERO, |seen| REPORT_PAUSE.saturating_sub(now.saturating_sub(seen)));
+        let left = pause.max(state.reports.wait(now));
+        if !left.is_zero() {
             return Ok(Some(left));
         }
+        state.reports.spend(now);
         self.write(&mut state, status, ledger).await.map(|()| None)
     }
 

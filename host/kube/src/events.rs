@@ -2,6 +2,9 @@
 //!
 //! kube's Recorder folds by reason and keeps the first note: a second, different reason to wait would show the first one's text.
 //! Here the note belongs to what is folded.
+//!
+//! Notes about one object with one reason are written at [`RATE`] (client-go's recorders bound them alike): a note may differ
+//! each time, and a count that goes up is a request as well. What is beyond that is in the operator's log only.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +15,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use serde_json::{Value, json};
 use vko_api::names;
+use vko_core::allowance::{Allowance, Rate};
 use vko_core::object::{Kind, Object};
 use vko_core::world::{ApiError, EventNote};
 
@@ -24,11 +28,22 @@ const NOTE_BYTES: usize = 1024;
 /// Series that are remembered; beyond it all are forgotten, and the next ones become events of their own.
 const SERIES_MAX: usize = 1024;
 
-/// Remembers which events can be counted up.
+/// By object and reason, so that what is told often hides nothing else.
+const RATE: Rate = Rate { burst: 25, each: Duration::from_secs(60) };
+
+/// Remembers which events can be counted up, and how many there were.
 pub(crate) struct Events {
     /// Reporting instance: the operator's pod.
     reporter: String,
-    series: Mutex<HashMap<Key, Series>>,
+    began: Instant,
+    told: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    series: HashMap<Key, Series>,
+    /// By uid and reason.
+    allowances: HashMap<(String, String), Allowance>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,7 +62,7 @@ struct Series {
 
 impl Events {
     pub(crate) fn new(reporter: String) -> Self {
-        Self { reporter, series: Mutex::default() }
+        Self { reporter, began: Instant::now(), told: Mutex::default() }
     }
 
     /// Writes the event, or counts it up. A failure is logged, nothing else.
@@ -56,10 +71,18 @@ impl Events {
         let key = Key { uid: regarding.uid().to_owned(), reason: note.reason.clone(), note: bounded(&note.note, NOTE_BYTES) };
         let now = Instant::now();
         let name = format!("{}.{:x}", regarding.name(), Timestamp::now().as_nanosecond());
-        let series = self.next(&key, name, now);
+        let Some(series) = self.next(&key, name, now) else {
+            tracing::warn!(
+                reason = note.reason,
+                object = regarding.name(),
+                note = note.note,
+                "too many events; this one is not written"
+            );
+            return;
+        };
         if let Err(error) = self.send(world, kind, regarding, &note, &key.note, &series).await {
             // It may be gone (events live an hour); the next one is written anew.
-            self.lock().remove(&key);
+            self.lock().series.remove(&key);
             tracing::warn!(%error, reason = note.reason, object = regarding.name(), "an event could not be written");
         }
     }
@@ -109,21 +132,34 @@ impl Events {
         })
     }
 
-    /// The event to write now: a new one, or the known one with a higher count.
-    fn next(&self, key: &Key, name: String, now: Instant) -> Series {
-        let mut all = self.lock();
-        all.retain(|_, series| now.saturating_duration_since(series.last) < SERIES);
-        if all.len() >= SERIES_MAX {
-            all.clear();
+    /// The event to write now: a new one, or the known one with a higher count. None: there were too many.
+    fn next(&self, key: &Key, name: String, now: Instant) -> Option<Series> {
+        let mut told = self.lock();
+        let elapsed = now.saturating_duration_since(self.began);
+        told.forget(now, elapsed);
+        let allowance = told.allowances.entry((key.uid.clone(), key.reason.clone())).or_insert_with(|| Allowance::new(RATE));
+        if !allowance.wait(elapsed).is_zero() {
+            return None;
         }
-        let series = all.entry(key.clone()).or_insert(Series { name, count: 0, last: now });
+        allowance.spend(elapsed);
+        let series = told.series.entry(key.clone()).or_insert(Series { name, count: 0, last: now });
         series.count = series.count.saturating_add(1);
         series.last = now;
-        series.clone()
+        Some(series.clone())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Series>> {
-        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    fn forget(&mut self, now: Instant, elapsed: Duration) {
+        self.series.retain(|_, series| now.saturating_duration_since(series.last) < SERIES);
+        if self.series.len() >= SERIES_MAX {
+            self.series.clear();
+        }
+        self.allowances.retain(|_, allowance| !allowance.is_whole(elapsed));
     }
 }
 
@@ -158,7 +194,7 @@ mod tests {
         let events = Events::new("pod".to_owned());
         let start = Instant::now();
         let next = |reason: &str, note: &str, name: &str, after: u64| {
-            let series = events.next(&key(reason, note), name.to_owned(), start + Duration::from_secs(after));
+            let series = events.next(&key(reason, note), name.to_owned(), start + Duration::from_secs(after)).unwrap();
             (series.name, series.count)
         };
         assert_eq!(next("Blocked", "waits for a", "e1", 0), ("e1".to_owned(), 1));
@@ -168,13 +204,32 @@ mod tests {
     }
 
     #[test]
+    fn notes_that_differ_each_time_are_written_at_a_bounded_rate() {
+        let events = Events::new("pod".to_owned());
+        let start = Instant::now();
+        let next = |reason: &str, note: u32, after: Duration| {
+            events.next(&key(reason, &note.to_string()), "e".to_owned(), start + after)
+        };
+        for number in 0..RATE.burst {
+            assert!(next("Blocked", number, Duration::ZERO).is_some(), "{number}");
+        }
+        assert_eq!(next("Blocked", 0, Duration::ZERO), None, "a count that goes up is a request too");
+        assert!(next("DataLost", 0, Duration::ZERO).is_some(), "nothing hides another reason");
+        let later = RATE.each + Duration::from_secs(1);
+        assert!(next("Blocked", 100, later).is_some(), "one became due");
+        assert_eq!(next("Blocked", 101, later), None, "one");
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let events = Events::new("pod".to_owned());
         let now = Instant::now();
         for number in 0..=SERIES_MAX {
-            events.next(&key("r", &number.to_string()), "e".to_owned(), now);
+            events.next(&key(&number.to_string(), "n"), "e".to_owned(), now);
         }
-        assert!(events.lock().len() <= SERIES_MAX);
+        assert!(events.lock().series.len() <= SERIES_MAX);
+        events.next(&key("r", "n"), "e".to_owned(), now + RATE.each * RATE.burst);
+        assert_eq!(events.lock().allowances.len(), 1, "what has its whole allowance again needs no entry");
     }
 
     #[test]

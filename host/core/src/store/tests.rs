@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{APPOINTMENT_MAX, Naming, REPORT_PAUSE, StoreError};
+use super::{APPOINTMENT_MAX, Naming, REPORT_PAUSE, REPORTS, StoreError};
 use crate::guard::testing::uid;
 use crate::lease::{Elector, LeaseOptions};
 use crate::ledger::{Ledger, Member};
@@ -191,6 +191,24 @@ async fn a_report_waits_while_another_operator_writes() {
     edit_spec(&mut world.state());
     site.store.refresh(&seen()).await;
     assert_eq!(site.store.report(&json!({"phase": "Ready"})).await, Ok(None), "an edit of the spec is nobody's report");
+}
+
+#[tokio::test]
+async fn reports_that_differ_each_time_are_written_at_a_bounded_rate() {
+    let (world, site) = mk_site(1);
+    let message = |number: u32| json!({"message": format!("counts {number}")});
+    for number in 0..REPORTS.burst {
+        assert_eq!(site.store.report(&message(number)).await, Ok(None), "{number}");
+    }
+    assert_eq!(site.store.report(&message(1)).await, Ok(Some(REPORTS.each)));
+    assert_eq!(world.effects().len(), REPORTS.burst as usize);
+    site.store.change(|ledger| ledger.use_consent("ours")).await.unwrap();
+    assert_eq!(world.effects().len(), 1, "the ledger doesn't wait");
+    let written = json!({"message": format!("counts {}", REPORTS.burst - 1)});
+    assert_eq!(site.store.report(&written).await, Ok(None), "what stands there already has nothing to wait for");
+    world.sleep(REPORTS.each).await;
+    assert_eq!(site.store.report(&message(1)).await, Ok(None));
+    assert_eq!(world.object(&topology_id()).unwrap()["status"]["message"], "counts 1", "the newest one");
 }
 
 #[tokio::test]
