@@ -21,7 +21,7 @@ pub use names::operation_name;
 pub use valkey::policy::{common, observation, planning};
 
 /// Name and version of the package that this build speaks.
-pub const INTERFACE: &str = "valkey:policy@0.1.0";
+pub const INTERFACE: &str = "valkey:policy@0.2.0";
 
 #[cfg(test)]
 mod tests {

@@ -44,7 +44,7 @@ pub fn create<'a>(
     let members = || able.iter().copied().filter(|n| shard.nodes.iter().any(|m| m.member.name == n.member.name));
     let filled = members().filter(free).filter(|n| n.keys() != Some(0)).max_by_key(|n| n.keys());
     let copy = shard.nodes.iter().find(|n| n.keys() > Some(0));
-    let awaited = shard.nodes.iter().find(|n| unsure(view, n));
+    let awaited = shard.nodes.iter().find(|n| unsure(n));
     if let Some(node) = filled {
         let keys = node.keys().unwrap_or(0);
         let message = format!("{} holds {keys} keys, but its node owns no slots", node.member.name);
@@ -58,7 +58,7 @@ pub fn create<'a>(
         return Some(Block::new(&shard.workload, Cause::KeysWithoutSlots, message, remedy));
     }
     if let Some(other) = awaited {
-        let old = old_claim(view, other);
+        let old = old_claim(other);
         let message = match old {
             true => format!("the claim of {} is older than this instance and may hold slots and data", other.member.name),
             false => format!("{} runs, but what it holds isn't known yet", other.member.name),
@@ -99,16 +99,16 @@ pub fn own(node: &Node<'_>, slots: &[SlotRange], reason: String) -> Step {
 }
 
 /// Whether a member may hold slots or data that nobody has seen.
-fn unsure(view: &View<'_>, node: &Node<'_>) -> bool {
+fn unsure(node: &Node<'_>) -> bool {
     if node.able() {
         return false;
     }
     let lives = !matches!(node.member.standing, Standing::Absent | Standing::Dead | Standing::Starting);
-    lives || old_claim(view, node)
+    lives || old_claim(node)
 }
 
 /// A claim from before the instance that nobody answers for, on a volume that isn't gone.
-fn old_claim(view: &View<'_>, node: &Node<'_>) -> bool {
+fn old_claim(node: &Node<'_>) -> bool {
     let claim = node.member.claim.filter(|c| c.node_exists != Some(false) && c.phase != "Pending");
-    claim.is_some_and(|c| view.observed.extensions.iter().any(|p| p.key == "claim-before-instance" && p.value == c.name))
+    claim.is_some_and(|c| c.before_instance)
 }

@@ -103,8 +103,7 @@ fn stuck(link: &ReplicaLink, facts: &ServerFacts, primary: &Node<'_>) -> bool {
         Upstream::Other(_) => true,
         Upstream::Nobody => false,
     };
-    let down = facts.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse::<u64>().ok());
-    elsewhere && !link.up && !link.syncing && down.unwrap_or(facts.uptime) >= LINK_DOWN_MS
+    elsewhere && !link.up && !link.syncing && link.down_for.unwrap_or(facts.uptime) >= LINK_DOWN_MS
 }
 
 /// Whether the ledger knows this node as a primary: it lost its slots to a replica.

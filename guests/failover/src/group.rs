@@ -254,22 +254,20 @@ fn own<'a>(observed: &'a Observed, workload: &str, ordinal: u32) -> Seat<'a> {
     let sentinel = observed.sentinels.iter().find(of_pod);
     let ended = pod.map_or(Some(State::Out), ended);
     let state = ended.unwrap_or_else(|| sentinel.map_or(State::Silent, heard));
-    Seat { name: format!("{workload}-{ordinal}"), pod, sentinel, state, monitor: None, word_age: word_age(observed, sentinel) }
+    Seat { name: format!("{workload}-{ordinal}"), pod, sentinel, state, monitor: None, word_age: word_age(sentinel) }
 }
 
 fn referenced<'a>(observed: &'a Observed, ip: &str, port: u16) -> Seat<'a> {
     let there = |s: &&Sentinel| matches!(&s.pod, Upstream::Other(a) if a.host == ip && a.port == port);
     let sentinel = observed.sentinels.iter().find(there);
     let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
-    let (state, word_age) = (sentinel.map_or(State::Silent, heard), word_age(observed, sentinel));
+    let (state, word_age) = (sentinel.map_or(State::Silent, heard), word_age(sentinel));
     Seat { name: format!("{host}:{port}"), pod: None, sentinel, state, monitor: None, word_age }
 }
 
-fn word_age(observed: &Observed, sentinel: Option<&Sentinel>) -> u64 {
+fn word_age(sentinel: Option<&Sentinel>) -> u64 {
     let Some(sentinel) = sentinel else { return u64::MAX };
-    let key = format!("word-age:{}", sentinel.id);
-    let told = observed.extensions.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.parse().ok());
-    told.map_or(sentinel.age, |told: u64| told.max(sentinel.age))
+    sentinel.word_age.map_or(sentinel.age, |told| told.max(sentinel.age))
 }
 
 fn heard(sentinel: &Sentinel) -> State {

@@ -25,7 +25,7 @@ use vko_replica::candidates::promotable;
 use vko_replica::consent;
 use vko_replica::decision::{AT_ONCE_MS, BY_ITSELF, Cause as DataCause, PRIMARY, SOON_MS, bound_step, promote};
 use vko_replica::promotion::{self, Choice, choose, clear, loss_token};
-use vko_replica::view::{Member, Standing, View};
+use vko_replica::view::{Member, Standing, View, link_down_for};
 use vko_sdk::lookup::misses_in_a_row;
 use vko_sdk::observation::{ContainerState, Monitor, OutcomeKind, Reach, ReplicaLink, ServerFacts, Upstream};
 use vko_sdk::plan;
@@ -239,8 +239,7 @@ fn by_consent(view: &View<'_>, block: Block, preferences: &Preferences<'_>) -> D
 
 /// How long (ms) nobody has led, by the shortest of what shows: replicas' broken links, the silence of the last primary.
 pub fn outage_ms(view: &View<'_>) -> Option<u64> {
-    let of_link = |f: &ServerFacts| f.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse().ok());
-    let links = view.members.iter().filter_map(Member::facts_now).filter_map(of_link);
+    let links = view.members.iter().filter_map(Member::facts_now).filter_map(link_down_for);
     let silence = view.last_member().and_then(|m| m.server).and_then(|s| match &s.reach {
         Reach::Silent(ms) => Some(*ms),
         _ => None,

@@ -195,11 +195,7 @@ impl Watched {
 
     /// It has said the same for so long (ms).
     pub fn word_age(&mut self, i: usize, ms: u64) -> &mut Self {
-        let pair = vko_sdk::common::Pair { key: format!("word-age:sid-{i}"), value: ms.to_string() };
-        self.data(|scene| {
-            scene.observed.extensions.push(pair);
-            scene
-        })
+        self.sentinel(i, |s| s.word_age = Some(ms))
     }
 
     /// It calls an address the primary that no pod has.
@@ -373,6 +369,7 @@ fn mk_sentinel(pod: &Pod, i: u32, members: &[Pod]) -> Sentinel {
         age: 500,
         id: format!("sid-{i}"),
         tilt: false,
+        word_age: None,
         monitors: vec![monitor],
     }
 }

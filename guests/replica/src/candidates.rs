@@ -5,11 +5,10 @@
 //! 2. Offsets are compared within one lineage only.
 //! 3. What may hold data counts as holding it until it answers or is gone.
 
-use vko_sdk::common::Pair;
 use vko_sdk::observation::{DataOrigin, FenceRecord, NodeState, Pod, Reach, Role, ServerFacts, Upstream};
 
 use crate::primary::FENCE_MARGIN_MS;
-use crate::view::{IN_FLIGHT_BYTES, Member, Standing, View};
+use crate::view::{IN_FLIGHT_BYTES, Member, Standing, View, link_down_for};
 
 /// What a user of this policy as a library may prefer.
 pub struct Preferences<'p> {
@@ -61,8 +60,7 @@ pub fn promotable(view: &View<'_>, member: &Member<'_>) -> bool {
 /// written since. What a fence lets through meanwhile is within the bound for lost writes; without one the two moments must
 /// agree.
 fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> bool {
-    let down = facts.extensions.iter().find(|p| p.key == "link-down-for").and_then(|p| p.value.parse::<u64>().ok());
-    let Some(down) = down else { return false };
+    let Some(down) = link_down_for(facts) else { return false };
     let broke = view.observed.now.saturating_sub(member.server.map_or(0, |s| s.age)).saturating_sub(down);
     let fence = view.last.and_then(|l| view.observed.ledger.fences.iter().find(|f| f.pod == l.pod && f.min_replicas > 0));
     let tolerated = fence.map_or(FENCE_MARGIN_MS, |f| f.max_lag.saturating_add(FENCE_MARGIN_MS));
@@ -89,18 +87,11 @@ fn ran_through(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> boo
     let age = member.server.map_or(0, |s| s.age);
     let started = now.saturating_sub(age).saturating_sub(facts.uptime);
     let ran = |f: &FenceRecord| {
-        let detached = f.detached_at > 0 && started < f.detached_at.min(written_at(view, f));
+        let detached = f.detached_at > 0 && started < f.detached_at.min(f.detached_at_written);
         detached || view.last.is_some_and(|l| l.pod == f.pod) && started < f.set_at
     };
     let silent = || view.members.iter().filter_map(|m| silent_since(view, m)).any(|since| started < since);
     view.observed.ledger.fences.iter().any(ran) || silent()
-}
-
-/// When the detaching was written down, by the clock of the operator that did it (`fence-detached:<pod>`). The record itself
-/// counts from when this operator learnt of it, which is the safe side for the fence's closing and not for what ran at the time.
-fn written_at(view: &View<'_>, fence: &FenceRecord) -> u64 {
-    let of_it = |p: &&Pair| p.key.strip_prefix("fence-detached:") == Some(fence.pod.as_str());
-    view.observed.extensions.iter().find(of_it).and_then(|p| p.value.parse().ok()).unwrap_or(fence.detached_at)
 }
 
 /// Since when (Unix ms) a fenced member is silent; if that began before this operator looked, the moment when the fence was set

@@ -28,7 +28,7 @@ impl Kind {
 /// for, since the first one, which stays in people's manifests, must not count again.
 pub fn token(observed: &Observed, kind: Kind, target: &str, situation: &[&str]) -> String {
     let first = name(kind, target, situation);
-    let used = |token: &str| observed.extensions.iter().any(|p| p.key == "consent-used" && p.value == token);
+    let used = |token: &str| observed.ledger.consents_used.iter().any(|used| used == token);
     let mut tokens = std::iter::once(first.clone()).chain((2_u32..).map(|time| format!("{first}-{time}")));
     tokens.find(|token| !used(token)).unwrap_or(first)
 }
@@ -75,9 +75,9 @@ mod tests {
         let mut observed = crate::testing::Scene::new("x", 1).observed;
         let asked = |observed: &Observed| token(observed, Kind::DiscardWrites, "rfr-x-1", &["s"]);
         let first = asked(&observed);
-        observed.extensions.push(vko_sdk::plan::pair("consent-used", first.clone()));
+        observed.ledger.consents_used.push(first.clone());
         assert_eq!(asked(&observed), format!("{first}-2"));
-        observed.extensions.push(vko_sdk::plan::pair("consent-used", format!("{first}-2")));
+        observed.ledger.consents_used.push(format!("{first}-2"));
         assert_eq!(asked(&observed), format!("{first}-3"));
     }
 

@@ -13,8 +13,7 @@
 //! 2. Sentinels may have made one that doesn't answer the primary: wait.
 //! 3. Nobody holds data: the lowest ordinal that answers. One does: it. Several do: the best of one lineage, else by consent.
 
-use vko_sdk::Observed;
-use vko_sdk::observation::{Claim, ContainerState, Pod};
+use vko_sdk::observation::{ContainerState, Pod};
 
 use crate::candidates::{Preferences, best, eligible};
 use crate::consent;
@@ -26,7 +25,7 @@ use crate::view::{Member, Standing, View};
 pub fn create(view: &View<'_>, preferences: &Preferences<'_>) -> Decision {
     let able: Vec<_> = view.members.iter().filter(|m| eligible(m)).collect();
     let filled: Vec<_> = able.iter().copied().filter(|m| keys(m) > 0).collect();
-    let unseen: Vec<_> = view.members.iter().filter(|m| !m.fresh() && holds_older_data(view, m)).collect();
+    let unseen: Vec<_> = view.members.iter().filter(|m| !m.fresh() && holds_older_data(m)).collect();
     let choice = if filled.is_empty() { lowest(&able, preferences) } else { best(view, &filled, preferences) };
     let Some(member) = choice else { return nobody(view, &unseen) };
     if !unseen.is_empty() {
@@ -112,15 +111,10 @@ fn one_lineage(members: &[&Member<'_>]) -> bool {
     !first.replid.is_empty() && first.offset > 0 && facts.all(|f| f.replid == first.replid && f.offset > 0)
 }
 
-fn holds_older_data(view: &View<'_>, member: &Member<'_>) -> bool {
+/// A claim that the instance's own workload made held nothing.
+fn holds_older_data(member: &Member<'_>) -> bool {
     let there = member.claim.filter(|c| c.node_exists != Some(false) && c.phase != "Pending");
-    there.is_some_and(|c| older_than_instance(view.observed, c))
-}
-
-/// Whether a claim was there before the instance: the host says so (`claim-before-instance`). One that the workload made held
-/// nothing.
-fn older_than_instance(observed: &Observed, claim: &Claim) -> bool {
-    observed.extensions.iter().any(|p| p.key == "claim-before-instance" && p.value == claim.name)
+    there.is_some_and(|c| c.before_instance)
 }
 
 #[cfg(test)]

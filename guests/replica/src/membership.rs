@@ -65,8 +65,7 @@ fn may_start_alone(view: &View<'_>, primary: Option<&Member<'_>>) -> bool {
 /// Whether the pod at that place has `named` mounted.
 fn mounted(view: &View<'_>, ordinal: u32) -> bool {
     let Some(uid) = view.members.iter().find(|m| m.ordinal == ordinal).and_then(|m| m.uid()) else { return false };
-    let key = format!("start-mode-mounted:{uid}");
-    view.observed.extensions.iter().any(|p| p.key == key && p.value == "named")
+    view.observed.pods.iter().any(|pod| pod.uid == uid && pod.mounted_start == Some(StartMode::Named))
 }
 
 fn may_shrink(view: &View<'_>, primary: Option<&Member<'_>>) -> bool {

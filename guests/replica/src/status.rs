@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use serde::Serialize;
-use vko_sdk::observation::{DataOrigin, Upstream};
+use vko_sdk::observation::{DataOrigin, DiskFile, Upstream};
 use vko_sdk::planning::{Condition, Desired, Phase, Status, Truth};
 
 use crate::decision::{BY_ITSELF, Block, Cause, Decision};
@@ -196,8 +196,11 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
 
 /// Why a server refuses all writes, if its disk is the cause.
 pub fn refuses_writes(member: &Member<'_>) -> Option<String> {
-    let what = member.facts_now()?.extensions.iter().find(|pair| pair.key == "cannot-write")?;
-    Some(format!("can't write its {}, and refuses writes until it can: is its volume full?", what.value))
+    let what = match member.facts_now()?.cannot_write? {
+        DiskFile::AppendOnlyFile => "append-only file",
+        DiskFile::Snapshot => "snapshot",
+    };
+    Some(format!("can't write its {what}, and refuses writes until it can: is its volume full?"))
 }
 
 fn why_missing(member: &Member<'_>) -> String {

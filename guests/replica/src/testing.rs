@@ -57,6 +57,7 @@ pub fn mk_pod(instance: &str, ordinal: u32) -> Pod {
         terminating_for: 0,
         restarts: 0,
         template: TemplateState::Current,
+        mounted_start: None,
     }
 }
 
@@ -87,6 +88,7 @@ pub fn mk_primary(replid: &str, offset: u64) -> ServerFacts {
         user_drift: Vec::new(),
         tls: Tls::Off,
         cluster: Vec::new(),
+        cannot_write: None,
         extensions: Vec::new(),
     }
 }
@@ -94,7 +96,7 @@ pub fn mk_primary(replid: &str, offset: u64) -> ServerFacts {
 /// What a replica says of itself; its link is up unless it follows nobody.
 pub fn mk_replica(replid: &str, offset: u64, primary: Upstream) -> ServerFacts {
     let up = primary != Upstream::Nobody;
-    let link = ReplicaLink { primary, up, syncing: false, last_io: up.then_some(0), priority: 100 };
+    let link = ReplicaLink { primary, up, syncing: false, last_io: up.then_some(0), down_for: None, priority: 100 };
     ServerFacts { role: Role::Replica(link), origin: DataOrigin::Sync, ..mk_primary(replid, offset) }
 }
 

@@ -206,16 +206,23 @@ impl<'a> Member<'a> {
     }
 }
 
+/// For how long (ms) a replica's link has been down.
+pub fn link_down_for(facts: &ServerFacts) -> Option<u64> {
+    match &facts.role {
+        Role::Replica(link) => link.down_for,
+        Role::Primary => None,
+    }
+}
+
 /// Members of the workload now: what the host says of it, else what shows of it. No more than there can be: a pod of any number
 /// may carry our labels, and a list of billions of places takes all memory.
 fn members_now(observed: &Observed, workload: &str) -> u32 {
-    let key = format!("workload-members:{workload}");
-    if let Some(members) = observed.extensions.iter().find(|p| p.key == key).and_then(|p| p.value.parse::<u32>().ok()) {
+    let set = observed.objects.iter().find(|o| o.kind == "StatefulSet" && o.name == workload);
+    if let Some(members) = set.and_then(|set| set.members) {
         return members.min(crate::spec::MEMBERS_MAX);
     }
     let pods = observed.pods.iter().filter(|p| p.workload == workload && p.terminating_for == 0);
     let by_pods = pods.map(|p| p.ordinal.saturating_add(1)).max().unwrap_or(0);
-    let set = observed.objects.iter().find(|o| o.kind == "StatefulSet" && o.name == workload);
     let status: Option<serde_json::Value> = set.and_then(|o| serde_json::from_str(&o.status).ok());
     let by_status = status.and_then(|s| s.get("replicas").and_then(serde_json::Value::as_u64)).unwrap_or(0);
     by_pods.max(u32::try_from(by_status).unwrap_or(u32::MAX)).min(crate::spec::MEMBERS_MAX)

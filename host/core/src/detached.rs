@@ -14,9 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use vko_wit::common::Pair;
+use vko_wit::observation::FenceRecord;
 
-use crate::ledger::{Fence, Ledger};
 use crate::observe::millis;
 use crate::world::UnixMs;
 
@@ -28,24 +27,21 @@ pub struct Detached(Mutex<BTreeMap<Record, Duration>>);
 type Record = (String, String, UnixMs);
 
 impl Detached {
-    /// The ledger with each `detached_at` counted back from `now` by the monotonic clock, and what was written, as facts beyond
-    /// the base: `fence-detached:<pod>`.
-    pub fn rectify(&self, ledger: &Ledger, now: UnixMs, monotonic: Duration) -> (Ledger, Vec<Pair>) {
+    /// Counts each `detached_at` back from `now` by the monotonic clock. `detached_at_written` stays.
+    pub fn rectify(&self, fences: &mut [FenceRecord], now: UnixMs, monotonic: Duration) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut ledger, mut written) = (ledger.clone(), Vec::new());
-        let records: Vec<Record> = ledger.fences.iter().filter(|fence| fence.detached_at > 0).map(record).collect();
+        let detached = |fence: &&mut FenceRecord| fence.detached_at_written > 0;
+        let records: Vec<Record> = fences.iter().map(record).collect();
         seen.retain(|known, _| records.contains(known));
-        for fence in ledger.fences.iter_mut().filter(|fence| fence.detached_at > 0) {
+        for fence in fences.iter_mut().filter(detached) {
             let first = *seen.entry(record(fence)).or_insert(monotonic);
-            written.push(Pair { key: format!("fence-detached:{}", fence.pod), value: fence.detached_at.to_string() });
             fence.detached_at = now.saturating_sub(millis(monotonic.saturating_sub(first))).max(1);
         }
-        (ledger, written)
     }
 }
 
-fn record(fence: &Fence) -> Record {
-    (fence.pod.clone(), fence.run_id.clone(), fence.detached_at)
+fn record(fence: &FenceRecord) -> Record {
+    (fence.pod.clone(), fence.run_id.clone(), fence.detached_at_written)
 }
 
 #[cfg(test)]
@@ -54,17 +50,25 @@ mod tests {
 
     const NOW: UnixMs = 1_800_000_000_000;
 
-    fn ledger(detached_at: UnixMs) -> Ledger {
-        let fence = Fence { pod: "p".into(), run_id: "r".into(), min_replicas: 1, max_lag_ms: 5_000, set_at: 1, detached_at };
-        Ledger { fences: vec![fence], ..Ledger::default() }
+    fn fences(written: UnixMs) -> Vec<FenceRecord> {
+        let (pod, run_id) = ("p".into(), "r".into());
+        vec![FenceRecord {
+            pod,
+            run_id,
+            min_replicas: 1,
+            max_lag: 5_000,
+            set_at: 1,
+            detached_at: written,
+            detached_at_written: written,
+        }]
     }
 
-    /// How old the detaching is (ms) at a look five seconds after the first one, when the wall clock then says `later`.
-    fn age_after_five_seconds(written: UnixMs, later: UnixMs) -> UnixMs {
-        let detached = Detached::default();
-        detached.rectify(&ledger(written), NOW, Duration::from_secs(100));
-        let (seen, _) = detached.rectify(&ledger(written), later, Duration::from_secs(105));
-        later - seen.fences[0].detached_at
+    /// What was written, and what a look then says of it.
+    fn seen(detached: &Detached, written: UnixMs, now: UnixMs, monotonic: u64) -> UnixMs {
+        let mut fences = fences(written);
+        detached.rectify(&mut fences, now, Duration::from_secs(monotonic));
+        assert_eq!(fences[0].detached_at_written, written);
+        fences[0].detached_at
     }
 
     #[test]
@@ -77,18 +81,18 @@ mod tests {
             ("written by an operator whose clock is ahead", NOW + 60_000, NOW + 5_000),
         ];
         for (case, written, later) in cases {
-            assert_eq!(age_after_five_seconds(written, later), 5_000, "{case}");
+            let detached = Detached::default();
+            seen(&detached, written, NOW, 100);
+            assert_eq!(later - seen(&detached, written, later, 105), 5_000, "{case}");
         }
     }
 
     #[test]
     fn each_detaching_counts_from_itself() {
         let detached = Detached::default();
-        detached.rectify(&ledger(NOW), NOW, Duration::ZERO);
-        let (again, written) = detached.rectify(&ledger(NOW + 9_000), NOW + 9_000, Duration::from_secs(9));
-        assert_eq!(again.fences[0].detached_at, NOW + 9_000, "followed and detached anew");
-        assert_eq!(written, [Pair { key: "fence-detached:p".into(), value: (NOW + 9_000).to_string() }]);
-        let (open, written) = detached.rectify(&ledger(0), NOW, Duration::from_secs(20));
-        assert_eq!((open.fences[0].detached_at, written), (0, Vec::new()), "not detached stays so");
+        seen(&detached, NOW, NOW, 0);
+        assert_eq!(seen(&detached, NOW + 9_000, NOW + 9_000, 9), NOW + 9_000, "followed and detached anew");
+        assert_eq!(seen(&detached, 0, NOW, 20), 0, "not detached stays so");
+        assert_eq!(seen(&detached, NOW + 9_000, NOW + 30_000, 30), NOW + 30_000, "what was forgotten counts anew");
     }
 }

@@ -194,6 +194,7 @@ impl Ledger {
             operations: self.operations.iter().map(Operation::observed).collect(),
             fences: self.fences.iter().map(Fence::observed).collect(),
             finished_version: self.finished_version.as_deref().and_then(version),
+            consents_used: self.consents_used.clone(),
         }
     }
 }
@@ -237,6 +238,7 @@ impl Fence {
             max_lag: self.max_lag_ms,
             set_at: self.set_at,
             detached_at: self.detached_at,
+            detached_at_written: self.detached_at,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use vko_model::address::Address;
 use vko_model::cluster::{ClusterInfo, ClusterNodes};
-use vko_model::info::{AttachedReplica, Info, ReplicaState, Role};
+use vko_model::info::{AttachedReplica, DiskFile, Info, ReplicaState, Role};
 use vko_model::sentinel::{KnownReplica, Monitored, Peer, SentinelInfo};
 
 use crate::beliefs::{Pool, View, share};
@@ -286,7 +286,7 @@ struct Shape<'a> {
     replicas: Vec<(&'a str, u16, ReplicaState, bool)>,
     good_replicas: Option<u32>,
     never_synced: bool,
-    cannot_write: Option<&'static str>,
+    cannot_write: Option<DiskFile>,
 }
 
 impl<'a> Shape<'a> {

@@ -6,7 +6,7 @@
 //! kind: ConfigMap
 //! metadata: {name: ..., labels: {valkey.buf.red/policy: "true"}}
 //! data:
-//!   manifest: '{"name": ..., "architecture": "replica", "version": "1.0.0", "sha256": ..., "interface": "valkey:policy@0.1.0"}'
+//!   manifest: '{"name": ..., "architecture": "replica", "version": "1.0.0", "sha256": ..., "interface": "valkey:policy@0.2.0"}'
 //! binaryData:
 //!   component: base64 of the component
 //! ```

@@ -268,7 +268,7 @@ fn what_is_no_such_policy_is_refused_at_admission() {
         ("cut in half", half, "PolicyMalformed", "out of bounds"),
         ("no wasm at all", b"#!/bin/sh", "PolicyMalformed", "magic"),
         ("a core module", b"\0asm\x01\0\0\0", "PolicyMalformed", "component"),
-        ("an empty component", EMPTY, "PolicyInterfaceMismatch", "doesn't export valkey:policy/decisions@0.1.0"),
+        ("an empty component", EMPTY, "PolicyInterfaceMismatch", "doesn't export valkey:policy/decisions@0.2.0"),
         (
             "an import beside log",
             &imports("wasi:clocks/wall-clock@0.2.0", "now"),
@@ -277,11 +277,11 @@ fn what_is_no_such_policy_is_refused_at_admission() {
         ),
         (
             "another function of log",
-            &imports("valkey:policy/log@0.1.0", "read"),
+            &imports("valkey:policy/log@0.2.0", "read"),
             "PolicyInterfaceMismatch",
             "'read' of 'valkey:policy/log",
         ),
-        ("log of another version", &imports("valkey:policy/log@0.2.0", "log"), "PolicyInterfaceMismatch", "log@0.2.0"),
+        ("log of another version", &imports("valkey:policy/log@7.0.0", "log"), "PolicyInterfaceMismatch", "log@7.0.0"),
     ];
     for (name, bytes, reason, part) in cases {
         let error = refused(&promise(bytes), bytes);

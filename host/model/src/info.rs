@@ -19,6 +19,15 @@ use std::str::FromStr;
 use crate::address::Address;
 use crate::version::{Line, Version, VersionError};
 
+/// What a server writes to its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFile {
+    /// Each write, if `appendonly` is on.
+    AppendOnlyFile,
+    /// The data set at one moment.
+    Snapshot,
+}
+
 /// The facts of one reply. Offsets, counters and sizes are of the run that `run_id` names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Info {
@@ -171,10 +180,10 @@ impl Info {
 
     /// What it can't write to its disk, and so answers MISCONF to each write: its append-only file, or where it has none its
     /// snapshots. `None`: nothing shows.
-    pub fn cannot_write(&self) -> Option<&'static str> {
+    pub fn cannot_write(&self) -> Option<DiskFile> {
         match (self.aof_enabled, self.aof_write_ok, self.last_save_ok) {
-            (Some(true), Some(false), _) => Some("append-only file"),
-            (Some(false), _, Some(false)) => Some("snapshot"),
+            (Some(true), Some(false), _) => Some(DiskFile::AppendOnlyFile),
+            (Some(false), _, Some(false)) => Some(DiskFile::Snapshot),
             _ => None,
         }
     }

@@ -234,9 +234,9 @@ fn how_long_a_link_has_been_down() {
 fn what_cannot_be_written_by_table() {
     for (enabled, written, saved, expected) in [
         ("1", "ok", "ok", None),
-        ("1", "err", "ok", Some("append-only file")),
+        ("1", "err", "ok", Some(DiskFile::AppendOnlyFile)),
         ("1", "ok", "err", None),
-        ("0", "ok", "err", Some("snapshot")),
+        ("0", "ok", "err", Some(DiskFile::Snapshot)),
         ("0", "err", "ok", None),
     ] {
         let text = format!("aof_enabled:{enabled}\r\naof_last_write_status:{written}\r\nrdb_last_bgsave_status:{saved}\r\n");

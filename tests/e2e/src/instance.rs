@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::entrance::{Directory, Entrance};
-use crate::server::{Login, info_field};
+use crate::server::Login;
 use crate::{Result, kubectl, operator, wait};
 
 /// A pod is scheduled, its images are there: seconds. A busy machine, a sync and a promotion come on top.
@@ -390,7 +390,8 @@ impl Instance {
         Ok(primary.clone())
     }
 
-    /// The primary of a shard, by what the servers say that can be asked: one may just be starting. There must be exactly one.
+    /// The primary of a shard, by what the servers say that can be asked: one may just be starting. There must be exactly one
+    /// that owns slots: a member that has just started is a primary without any until it is told whom to follow.
     ///
     /// # Errors
     /// There is none, or more than one.
@@ -398,8 +399,8 @@ impl Instance {
         let workload = format!("drc-{}-{shard}", self.name);
         let (mut primaries, mut silent) = (Vec::new(), Vec::new());
         for pod in self.servers()?.into_iter().filter(|pod| pod.workload == workload && !pod.ip.is_empty()) {
-            match self.at(&pod, "default")?.ask::<String>(&["INFO", "replication"]) {
-                Ok(info) if info_field(&info, "role") == Some("master") => primaries.push(pod),
+            match self.at(&pod, "default")?.ask::<String>(&["CLUSTER", "NODES"]) {
+                Ok(nodes) if owns_slots(&nodes) => primaries.push(pod),
                 Ok(_) => {}
                 Err(error) => silent.push(format!("{}: {error:#}", pod.name)),
             }
@@ -571,4 +572,17 @@ pub fn is_ready(valkey: &Value) -> bool {
 /// A condition of an object.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Whether the server that answered CLUSTER NODES is a primary with slots. A line's first eight fields are of the node; ranges
+/// follow, and in brackets those that are under way.
+fn owns_slots(nodes: &str) -> bool {
+    let own = nodes.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|fields| {
+        let flags = fields.get(2).copied().unwrap_or_default();
+        flags.split(',').any(|flag| flag == "myself")
+    });
+    own.is_some_and(|fields| {
+        fields[2].split(',').any(|flag| flag == "master")
+            && fields[8.min(fields.len())..].iter().any(|field| !field.starts_with('['))
+    })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use vko_replica::testing::{Scene, mk_pod, mk_primary, mk_replica};
 use vko_sdk::Observed;
-use vko_sdk::common::{Architecture, Pair};
+use vko_sdk::common::Architecture;
 use vko_sdk::observation::{
     AttachedReplica, Belief, Claim, ClusterFacts, ContainerState, DataOrigin, Failure, LastPrimary, LedgerMember, Peer, Pod,
     Reach, Role, Server, ServerFacts, Upstream,
@@ -28,7 +28,6 @@ impl World {
         observed.instance.consents = self.consents.clone();
         observed.environment.capabilities = CAPABILITIES.map(str::to_owned).to_vec();
         observed.objects.clear();
-        observed.extensions.clear();
         observed.recent = self.recent.clone();
         observed.ledger.formed = self.formed;
         observed.ledger.members = self.recorded.iter().map(|(id, (shard, ordinal))| self.record(*shard, *ordinal, id)).collect();
@@ -117,6 +116,7 @@ impl World {
         if let Role::Replica(link) = &mut facts.role {
             link.up = server.synced;
             link.last_io = server.synced.then_some(0);
+            link.down_for = (!server.synced).then_some(1_000);
         }
         if server.keys == 0 && !server.synced && server.slots.is_empty() {
             (facts.origin, facts.offset) = (DataOrigin::Empty, 0);
@@ -128,11 +128,6 @@ impl World {
         facts.replicas =
             mine.map(|s| AttachedReplica { pod: Upstream::Pod(s.uid()), online: true, offset: 1_000, lag: 0 }).collect();
         facts.cluster = vec![self.cluster(server, peers)];
-        facts.extensions = if server.synced || server.replica_of.is_empty() {
-            Vec::new()
-        } else {
-            vec![Pair { key: "link-down-for".into(), value: "1000".into() }]
-        };
         facts
     }
 
@@ -186,5 +181,6 @@ fn claim(server: &Simulated) -> Claim {
         resizing: false,
         node: String::new(),
         node_exists: Some(true),
+        before_instance: false,
     }
 }

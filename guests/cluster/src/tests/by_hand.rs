@@ -205,7 +205,7 @@ fn a_consent_that_was_used_up_in_vain_is_asked_for_anew() {
     world.pass();
     let first = plan(&world).blocked[0].token.clone();
     let mut observed = world.observe();
-    observed.extensions.push(vko_sdk::plan::pair("consent-used", first.clone()));
+    observed.ledger.consents_used.push(first.clone());
     let asked = crate::decide(&observed).unwrap().blocked[0].token.clone();
     assert!(asked.starts_with(&first) && asked != first, "{asked}");
     observed.instance.consents = vec![asked];

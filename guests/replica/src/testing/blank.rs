@@ -43,5 +43,6 @@ pub(super) fn ledger() -> Ledger {
         operations: Vec::new(),
         fences: Vec::new(),
         finished_version: None,
+        consents_used: Vec::new(),
     }
 }

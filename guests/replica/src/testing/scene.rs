@@ -1,7 +1,7 @@
 //! The scene: a whole instance under observation.
 
 use vko_sdk::Observed;
-use vko_sdk::common::{Address, Pair};
+use vko_sdk::common::{Address, StartMode};
 use vko_sdk::observation::{
     AttachedReplica, Claim, ContainerState, DataOrigin, Failure, FenceRecord, LastPrimary, LedgerMember, Lineage, NodeState,
     Object, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Upstream,
@@ -237,8 +237,14 @@ impl Scene {
         self.facts(i, |f| {
             f.run_id = format!("run-{name}-{i}-again");
             f.uptime = 5_000;
-            f.role =
-                Role::Replica(ReplicaLink { primary: Upstream::Nobody, up: false, syncing: false, last_io: None, priority: 100 });
+            f.role = Role::Replica(ReplicaLink {
+                primary: Upstream::Nobody,
+                up: false,
+                syncing: false,
+                last_io: None,
+                down_for: None,
+                priority: 100,
+            });
             f.replicas.clear();
             f.fence.min_replicas = 0;
             f.origin = DataOrigin::Snapshot;
@@ -256,7 +262,8 @@ impl Scene {
     pub fn demote(&mut self, i: usize, to: usize) -> &mut Self {
         let primary = Upstream::Pod(self.uid(to));
         self.facts(i, |f| {
-            f.role = Role::Replica(ReplicaLink { primary, up: true, syncing: false, last_io: Some(0), priority: 100 })
+            f.role =
+                Role::Replica(ReplicaLink { primary, up: true, syncing: false, last_io: Some(0), down_for: None, priority: 100 })
         })
     }
 
@@ -279,15 +286,15 @@ impl Scene {
     pub fn link_down(&mut self, i: usize, ms: u64) -> &mut Self {
         self.unlink(i).facts(i, |f| {
             f.offset = 950;
-            f.extensions.push(Pair { key: "link-down-for".into(), value: ms.to_string() });
+            if let Role::Replica(link) = &mut f.role {
+                link.down_for = Some(ms);
+            }
         })
     }
 
     /// Its replicas were detached so long ago (ms) by the clock of the operator that did it.
     pub fn written_down(&mut self, i: usize, ms: u64) -> &mut Self {
-        let key = format!("fence-detached:{}", self.uid(i));
-        self.observed.extensions.push(Pair { key, value: NOW.saturating_sub(ms).to_string() });
-        self
+        self.of_fence(i, |f| f.detached_at_written = NOW.saturating_sub(ms))
     }
 
     /// It syncs.
@@ -394,7 +401,15 @@ impl Scene {
         let pod = self.uid(i);
         self.observed.ledger.fences.retain(|f| f.pod != pod);
         let (run_id, set_at) = (run.to_owned(), NOW - 100_000);
-        self.observed.ledger.fences.push(FenceRecord { pod, run_id, min_replicas: min, max_lag: 5_000, set_at, detached_at: 0 });
+        let (detached_at, detached_at_written) = (0, 0);
+        let fence = FenceRecord { pod, run_id, min_replicas: min, max_lag: 5_000, set_at, detached_at, detached_at_written };
+        self.observed.ledger.fences.push(fence);
+        self
+    }
+
+    fn of_fence(&mut self, i: usize, change: impl Fn(&mut FenceRecord)) -> &mut Self {
+        let pod = self.uid(i);
+        self.observed.ledger.fences.iter_mut().filter(|f| f.pod == pod).for_each(change);
         self
     }
 
@@ -411,9 +426,7 @@ impl Scene {
 
     /// The replicas of that one were detached so long ago (ms).
     pub fn detached(&mut self, i: usize, ago: u64) -> &mut Self {
-        let pod = self.uid(i);
-        self.observed.ledger.fences.iter_mut().filter(|f| f.pod == pod).for_each(|f| f.detached_at = NOW - ago);
-        self
+        self.of_fence(i, |f| (f.detached_at, f.detached_at_written) = (NOW - ago, NOW - ago))
     }
 
     /// The ledger names no primary.
@@ -459,9 +472,7 @@ impl Scene {
 
     /// The claims were there before the instance.
     pub fn old_claims(&mut self) -> &mut Self {
-        let old = self.observed.claims.iter().map(|c| Pair { key: "claim-before-instance".into(), value: c.name.clone() });
-        let old: Vec<Pair> = old.collect();
-        self.observed.extensions.extend(old);
+        self.observed.claims.iter_mut().for_each(|claim| claim.before_instance = true);
         self
     }
 
@@ -484,16 +495,15 @@ impl Scene {
 
     /// The workload has that many members.
     pub fn shrink(&mut self, members: u32) -> &mut Self {
-        let key = format!("workload-members:rfr-{}", self.name);
-        self.observed.extensions.push(Pair { key, value: members.to_string() });
+        let name = format!("rfr-{}", self.name);
+        let sets = self.observed.objects.iter_mut().filter(|object| object.kind == "StatefulSet" && object.name == name);
+        sets.for_each(|set| set.members = Some(members));
         self
     }
 
     /// The start mode that a pod has mounted.
-    pub fn mounted(&mut self, i: usize, mode: &str) -> &mut Self {
-        let key = format!("start-mode-mounted:{}", self.uid(i));
-        self.observed.extensions.push(Pair { key, value: mode.into() });
-        self
+    pub fn mounted(&mut self, i: usize, mode: StartMode) -> &mut Self {
+        self.pod(i, |pod| pod.mounted_start = Some(mode))
     }
 
     /// It holds ten keys of that lineage (offset 0: an append-only file, which has none).
@@ -547,6 +557,7 @@ fn mk_claim(pod: &Pod) -> Claim {
         resizing: false,
         node: String::new(),
         node_exists: None,
+        before_instance: false,
     }
 }
 
@@ -559,6 +570,7 @@ fn object(kind: &str, name: &str, uid: &str, age: u64, status: &str) -> Object {
         uid: uid.into(),
         age,
         deleting: false,
+        members: None,
         status: status.into(),
     }
 }

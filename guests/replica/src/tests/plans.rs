@@ -1,6 +1,6 @@
-use vko_sdk::common::Pair;
-use vko_sdk::observation::OutcomeKind;
-use vko_sdk::planning::{Desired, Phase, Plan, StartMode, Truth, Writer};
+use vko_sdk::common::StartMode;
+use vko_sdk::observation::{DiskFile, OutcomeKind};
+use vko_sdk::planning::{Desired, Phase, Plan, Truth, Writer};
 use vko_sdk::{Policy, PolicyError};
 
 use crate::testing::{Scene, mk_outcome};
@@ -54,7 +54,7 @@ fn ready_and_phase_say_what_is() {
         ("the ledger was lost", |s| s.forget_all(), Truth::Unknown, "LedgerLost", Phase::Rebalancing),
         (
             "the primary's disk is full",
-            |s| s.facts(0, |f| f.extensions.push(Pair { key: "cannot-write".into(), value: "append-only file".into() })),
+            |s| s.facts(0, |f| f.cannot_write = Some(DiskFile::AppendOnlyFile)),
             Truth::No,
             "WritesRefused",
             Phase::Rebalancing,
@@ -145,9 +145,9 @@ fn how_many_members_and_how_they_start() {
         ("a single one, nothing is there yet", || Scene::new("x", 1), |s| s.shrink(0), 1, Alone),
         ("a single one", || Scene::alone("x"), |s| s, 1, Alone),
         ("one to three: named first", || Scene::alone("x"), |s| s.want(3), 1, Named),
-        ("one to three: not known to be mounted", || Scene::alone("x"), |s| s.want(3).mounted(0, "alone"), 1, Named),
-        ("one to three: mounted", || Scene::alone("x"), |s| s.want(3).mounted(0, "named"), 3, Named),
-        ("one to three and back: alone again", || Scene::alone("x"), |s| s.mounted(0, "named"), 1, Alone),
+        ("one to three: not known to be mounted", || Scene::alone("x"), |s| s.want(3).mounted(0, Alone), 1, Named),
+        ("one to three: mounted", || Scene::alone("x"), |s| s.want(3).mounted(0, Named), 3, Named),
+        ("one to three and back: alone again", || Scene::alone("x"), |s| s.mounted(0, Named), 1, Alone),
         ("three to five", || Scene::healthy("x", 3), |s| s.want(5), 5, Named),
         ("three to two", || Scene::healthy("x", 3), |s| s.want(2), 2, Named),
         ("three to one: not before the fence is lifted", || Scene::healthy("x", 3), |s| s.want(1), 3, Named),

@@ -1,3 +1,5 @@
+use vko_sdk::common::StartMode;
+
 use crate::testing::{Scene, describe};
 use crate::{Preferences, accept, act, promotion};
 
@@ -416,8 +418,8 @@ fn members_out() {
         || Scene::alone("x"),
         &[
             ("one must learn first that a restart follows nobody", |s| s.want(3), "wait StartModePending"),
-            ("an older mode is mounted", |s| s.want(3).mounted(0, "alone"), "wait StartModePending"),
-            ("it has learnt", |s| s.want(3).mounted(0, "named"), "-"),
+            ("an older mode is mounted", |s| s.want(3).mounted(0, StartMode::Alone), "wait StartModePending"),
+            ("it has learnt", |s| s.want(3).mounted(0, StartMode::Named), "-"),
         ],
     );
     check(three, &[("from three on there is nothing to prepare", |s| s.want(5), "-")]);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use vko_wit::observation::{
-    ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Peer, Pod, Reach, Role, Server,
-    ServerFacts, Upstream,
+    ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Peer, Pod, Reach, ReplicaLink, Role,
+    Server, ServerFacts, Upstream,
 };
 use vko_wit::planning::{Operation, Step, Takeover, Track};
 
@@ -330,9 +330,8 @@ impl<'a> View<'a> {
 
     /// Whether its link to the primary broke while that one went on serving and writing.
     fn was_cut_off(&self, pod: &Pod, facts: &ServerFacts) -> bool {
-        let down =
-            facts.extensions.iter().find(|pair| pair.key == "link-down-for").and_then(|pair| pair.value.parse::<u64>().ok());
-        let (Some(down), Some(last)) = (down, self.last_primary(&pod.workload)) else { return false };
+        let Role::Replica(ReplicaLink { down_for: Some(down), .. }) = facts.role else { return false };
+        let Some(last) = self.last_primary(&pod.workload) else { return false };
         // The fence bounds what it let through after that.
         let fence = self.observed.ledger.fences.iter().find(|fence| fence.pod == last.pod && fence.min_replicas > 0);
         let tolerated = fence.map_or(CUT_TOLERATED_MS, |fence| fence.max_lag.saturating_add(CUT_TOLERATED_MS));

@@ -86,11 +86,7 @@ fn check_creation(target: &Pod, facts: &ServerFacts, view: &View<'_>) -> Result<
 
 /// A claim that is older than the instance, may hold data of an earlier one, and whose member can't be asked.
 pub(super) fn older_claim<'a>(target: &Pod, view: &View<'a>) -> Option<&'a Claim> {
-    let extensions = &view.observed.extensions;
-    let older = |claim: &&Claim| {
-        claim.phase != "Pending" && extensions.iter().any(|pair| pair.key == "claim-before-instance" && pair.value == claim.name)
-    };
-    unasked_claims(target, view).find(older)
+    unasked_claims(target, view).find(|claim| claim.before_instance && claim.phase != "Pending")
 }
 
 /// Formed, and the target isn't known to be complete (an append-only file names no history): the last primary's data wins unless

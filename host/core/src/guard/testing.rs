@@ -7,7 +7,7 @@ mod cluster;
 
 pub(crate) use self::cluster::{mk_belief, mk_peer, slots};
 
-use vko_wit::common::{Architecture, Pair, Version};
+use vko_wit::common::{Architecture, Version};
 use vko_wit::observation::{
     AttachedReplica, Claim, ContainerState, DataOrigin, Environment, Fence, FenceRecord, Instance, IpFamily, LastPrimary, Ledger,
     LedgerMember, Lineage, NodeState, Observed, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, TemplateState, Tls, Upstream,
@@ -48,6 +48,7 @@ pub(crate) fn mk_pod(ordinal: u32) -> Pod {
         terminating_for: 0,
         restarts: 0,
         template: TemplateState::Current,
+        mounted_start: None,
     }
 }
 
@@ -78,6 +79,7 @@ pub(crate) fn mk_facts(ordinal: u32) -> ServerFacts {
         user_drift: Vec::new(),
         tls: Tls::Off,
         cluster: Vec::new(),
+        cannot_write: None,
         extensions: Vec::new(),
     }
 }
@@ -85,7 +87,7 @@ pub(crate) fn mk_facts(ordinal: u32) -> ServerFacts {
 /// A replica's role; its link is up unless it follows nobody.
 pub(crate) fn replica_of(primary: Upstream) -> Role {
     let up = primary != Upstream::Nobody;
-    Role::Replica(ReplicaLink { primary, up, syncing: false, last_io: up.then_some(0), priority: 100 })
+    Role::Replica(ReplicaLink { primary, up, syncing: false, last_io: up.then_some(0), down_for: None, priority: 100 })
 }
 
 /// A server that answered half a second ago.
@@ -104,6 +106,7 @@ pub(crate) fn mk_claim(ordinal: u32) -> Claim {
         resizing: false,
         node: format!("node-{ordinal}"),
         node_exists: Some(true),
+        before_instance: false,
     }
 }
 
@@ -146,6 +149,7 @@ pub(crate) fn mk_observed(replicas: u32) -> Observed {
             operations: Vec::new(),
             fences: Vec::new(),
             finished_version: None,
+            consents_used: Vec::new(),
         },
         objects: Vec::new(),
         claims: Vec::new(),
@@ -298,6 +302,7 @@ impl Scene {
             max_lag: 5_000,
             set_at: NOW - 60_000,
             detached_at,
+            detached_at_written: detached_at,
         });
         self
     }
@@ -309,11 +314,6 @@ impl Scene {
 
     pub(crate) fn consent(&mut self, token: &str) -> &mut Self {
         self.0.instance.consents.push(token.into());
-        self
-    }
-
-    pub(crate) fn extension(&mut self, key: &str, value: &str) -> &mut Self {
-        self.0.extensions.push(Pair { key: key.into(), value: value.into() });
         self
     }
 

@@ -8,7 +8,7 @@
 //! 1. [`suspicion`]: why a member that doesn't answer may be a primary.
 //! 2. [`is_fenced`]: what is missing before it surely isn't any more.
 
-use vko_wit::common::Architecture;
+use vko_wit::common::{Architecture, StartMode};
 use vko_wit::observation::{ContainerState, FenceRecord, Pod, Role, Upstream};
 
 use super::View;
@@ -28,7 +28,7 @@ pub(super) fn check(target: &Pod, view: &View<'_>) -> Result<(), String> {
 
 /// Why a member may be a primary although it doesn't answer as one; `None` if it can't be.
 fn suspicion(pod: &Pod, view: &View<'_>) -> Option<&'static str> {
-    if pod.container == ContainerState::Terminated && starts_alone(pod, view) && !super::evidence::node_is_lost(pod) {
+    if pod.container == ContainerState::Terminated && starts_alone(pod) && !super::evidence::node_is_lost(pod) {
         return Some("starts again as a primary by itself");
     }
     // Without an address it never ran, or runs no more.
@@ -91,10 +91,8 @@ fn handed_over_unseen(pod: &Pod, view: &View<'_>) -> bool {
 }
 
 /// Whether a restart of its container would come up as a primary, as far as is known.
-fn starts_alone(pod: &Pod, view: &View<'_>) -> bool {
-    let mounted =
-        view.observed.extensions.iter().find(|pair| pair.key.strip_prefix("start-mode-mounted:") == Some(pod.uid.as_str()));
-    mounted.is_some_and(|pair| pair.value == "alone")
+fn starts_alone(pod: &Pod) -> bool {
+    pod.mounted_start == Some(StartMode::Alone)
 }
 
 /// Whether a silent primary's fence has taken effect; the error says what is missing.

@@ -64,7 +64,7 @@ impl<W: World> Instance<W> {
         let disks = self.volumes.disks(&*self.shared.world, &claims, &nodes).await;
         let (servers, places) = (self.memory.snapshot(), self.memory.places());
         let (now, unix) = (self.shared.world.monotonic(), self.shared.world.unix_ms());
-        let (ledger, written) = self.detached.rectify(&site.store.ledger().await, unix, now);
+        let ledger = site.store.ledger().await;
         let sets = self.stateful_sets(topology.id.kind);
         let set_of = |pod: &Object| sets.get(pod.name().rsplit_once('-')?.0);
         let template = |pod: &Object| set_of(pod).map_or(TemplateState::Unknown, |set| template_state(pod, set));
@@ -90,7 +90,7 @@ impl<W: World> Instance<W> {
             cluster_domain: &self.shared.settings.cluster_domain,
             template: &template,
         });
-        observed.extensions.extend(written);
+        self.detached.rectify(&mut observed.ledger.fences, unix, now);
         self.former.resolve(&mut observed);
         observed
     }

@@ -162,7 +162,7 @@ pub fn observe(inputs: &Inputs<'_>) -> Observed {
         ledger: inputs.ledger.observed(),
         objects: inputs.objects.iter().map(|(kind, object)| observed_object(*kind, object, inputs.now)).collect(),
         claims: inputs.claims.iter().filter_map(|claim| observed_claim(inputs, claim)).collect(),
-        extensions: extensions(inputs),
+        extensions: Vec::new(),
         servers,
         agreed_view: agreement.peers(inputs, &pods),
         sentinels: sentinels::sentinels(inputs, &pods),
@@ -253,6 +253,7 @@ fn observed_object(kind: Kind, object: &Object, now: UnixMs) -> ObservedObject {
         uid: object.uid().into(),
         age: age(object, now),
         deleting: object.deleting(),
+        members: (kind == Kind::StatefulSet).then(|| object.number("/spec/replicas")?.try_into().ok()).flatten(),
         // A Secret has no status, so this shows none of it.
         status: object.0.get("status").unwrap_or(&Value::Null).to_string(),
     }
@@ -271,7 +272,15 @@ fn observed_claim(inputs: &Inputs<'_>, claim: &Object) -> Option<Claim> {
         resizing: false,
         node_exists: if node.is_empty() { Some(true) } else { reachable(inputs, claim, &node) },
         node,
+        before_instance: before_instance(inputs, claim),
     })
+}
+
+/// Whether a claim was there before the instance, and may hold data of an earlier one.
+fn before_instance(inputs: &Inputs<'_>, claim: &Object) -> bool {
+    let created = |object: &Object| timestamp(object.text("/metadata/creationTimestamp"));
+    let began = created(inputs.valkey.unwrap_or(inputs.topology));
+    began.zip(created(claim)).is_some_and(|(began, at)| at < began)
 }
 
 /// Whether a claim's data can still be reached. Its annotation says for which node the volume was made, not that it is bound
@@ -282,48 +291,6 @@ fn reachable(inputs: &Inputs<'_>, claim: &Object, node: &str) -> Option<bool> {
     }
     let hosts = inputs.disks.get(claim.uid())?;
     Some(inputs.nodes.iter().any(|node| hosts.iter().any(|host| host == node.label(names::HOSTNAME))))
-}
-
-/// Facts beyond the base, by key.
-fn extensions(inputs: &Inputs<'_>) -> Vec<Pair> {
-    let mut all = older_claims(inputs);
-    all.extend(mounted_modes(inputs));
-    all.extend(workload_members(inputs));
-    all.extend(sentinels::word_ages(inputs));
-    let used = inputs.ledger.consents_used.iter();
-    // A consent that was used up and brought nothing is asked for under another name.
-    all.extend(used.map(|token| Pair { key: "consent-used".into(), value: token.clone() }));
-    all
-}
-
-/// `workload-members:<workload>` = how many members its StatefulSet has, which pods that are being replaced don't show.
-fn workload_members(inputs: &Inputs<'_>) -> impl Iterator<Item = Pair> {
-    let sets = inputs.objects.iter().filter(|(kind, _)| *kind == Kind::StatefulSet);
-    sets.filter_map(|(_, set)| {
-        let members = set.number("/spec/replicas")?;
-        Some(Pair { key: format!("workload-members:{}", set.name()), value: members.to_string() })
-    })
-}
-
-/// `claim-before-instance` = name: claims that were there before the instance, and may hold data of an earlier one.
-fn older_claims(inputs: &Inputs<'_>) -> Vec<Pair> {
-    let created = |object: &Object| timestamp(object.text("/metadata/creationTimestamp"));
-    let Some(began) = created(inputs.valkey.unwrap_or(inputs.topology)) else { return Vec::new() };
-    let older = inputs.claims.iter().filter(|claim| created(claim).is_some_and(|at| at < began));
-    older.map(|claim| Pair { key: "claim-before-instance".into(), value: claim.name().into() }).collect()
-}
-
-/// `start-mode-mounted:<pod UID>` = alone | named: what a restart of that pod's container would read.
-fn mounted_modes(inputs: &Inputs<'_>) -> Vec<Pair> {
-    let mode = inputs.objects.iter().find(|(kind, object)| *kind == Kind::ConfigMap && !object.text("/data/start").is_empty());
-    let Some((_, config)) = mode else { return Vec::new() };
-    let hash = crate::refresh::hash(config);
-    inputs
-        .pods
-        .iter()
-        .filter(|pod| crate::refresh::settled(pod, &hash, inputs.now, millis(MOUNT_SETTLES)))
-        .map(|pod| Pair { key: format!("start-mode-mounted:{}", pod.uid()), value: config.text("/data/start").into() })
-        .collect()
 }
 
 /// Age by the creation timestamp.

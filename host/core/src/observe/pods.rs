@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 use vko_api::names;
+use vko_wit::common::StartMode;
 use vko_wit::observation::{ContainerState, NodeState, Pod};
 
-use super::{Inputs, timestamp};
-use crate::object::Object;
+use super::{Inputs, MOUNT_SETTLES, millis, timestamp};
+use crate::object::{Kind, Object};
 
 /// Workload and ordinal of a StatefulSet's pod name.
 fn ordinal_of(pod: &str) -> Option<(&str, u32)> {
@@ -60,7 +61,24 @@ fn observed_pod(inputs: &Inputs<'_>, pod: &Object) -> Option<Pod> {
         terminating_for: terminating_for(pod, inputs.now),
         restarts: container_status(pod).and_then(|c| c["restartCount"].as_u64()).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         template: (inputs.template)(pod),
+        mounted_start: mounted_start(inputs, pod),
     })
+}
+
+/// What a restart of that pod's container would read.
+fn mounted_start(inputs: &Inputs<'_>, pod: &Object) -> Option<StartMode> {
+    let mut configs = inputs.objects.iter().filter(|(kind, _)| *kind == Kind::ConfigMap).map(|(_, object)| object);
+    let config = configs.find(|config| !config.text("/data/start").is_empty())?;
+    let settled = crate::refresh::settled(pod, &crate::refresh::hash(config), inputs.now, millis(MOUNT_SETTLES));
+    settled.then(|| start_mode(config.text("/data/start"))).flatten()
+}
+
+fn start_mode(text: &str) -> Option<StartMode> {
+    match text {
+        "alone" => Some(StartMode::Alone),
+        "named" => Some(StartMode::Named),
+        _ => None,
+    }
 }
 
 fn addresses(pod: &Object) -> Vec<String> {

@@ -58,16 +58,6 @@ pub(super) fn sentinels(inputs: &Inputs<'_>, pods: &[Pod]) -> Vec<Sentinel> {
     own.chain(others).map(|(key, pod, only)| sentinel(inputs, &places, &key, pod, only)).collect()
 }
 
-/// `word-age:<Sentinel id>` = for how long (ms) it has called the same server the primary. Each answer repeats the word: a server
-/// that is asked along with the Sentinels would else never have been asked later than they spoke.
-pub(super) fn word_ages(inputs: &Inputs<'_>) -> impl Iterator<Item = Pair> {
-    let heard = inputs.servers.values().filter_map(|memory| Some((&memory.sentinel.as_ref()?.light.id, memory.same_word_since?)));
-    heard.map(|(id, since)| {
-        let age = millis(inputs.monotonic.saturating_sub(since));
-        Pair { key: format!("word-age:{id}"), value: age.to_string() }
-    })
-}
-
 fn sentinel(inputs: &Inputs<'_>, places: &Places<'_>, key: &str, pod: Upstream, only: Option<&str>) -> Sentinel {
     let memory = inputs.servers.get(key).cloned().unwrap_or_default();
     let heard = memory.sentinel.as_ref();
@@ -79,6 +69,9 @@ fn sentinel(inputs: &Inputs<'_>, places: &Places<'_>, key: &str, pod: Upstream, 
         age: age_of(&memory, inputs),
         id: heard.map(|heard| heard.light.id.clone()).unwrap_or_default(),
         tilt: heard.is_some_and(|heard| heard.light.info.tilt == Some(true)),
+        // Each answer repeats the word: a server that is asked along with the Sentinels would else never have been asked later
+        // than they spoke.
+        word_age: heard.and(memory.same_word_since).map(|since| millis(inputs.monotonic.saturating_sub(since))),
         monitors: shown.map(|answer| monitor(places, &memory, answer)).collect(),
     }
 }

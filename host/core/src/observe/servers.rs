@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use vko_model::address::Address as ServerAddress;
 use vko_model::info::{Info, ReplicaState, Role as InfoRole};
 use vko_model::replication::is_nobody;
-use vko_wit::common::{Address, Pair, Version};
+use vko_wit::common::{Address, Version};
 use vko_wit::observation::{
-    AttachedReplica, DataOrigin, Failure, Fence, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Tls, Upstream,
+    AttachedReplica, DataOrigin, DiskFile, Failure, Fence, Pod, Reach, ReplicaLink, Role, Server, ServerFacts, Tls, Upstream,
 };
 
 use vko_wit::planning::Purpose;
@@ -96,7 +96,8 @@ fn facts(inputs: &Inputs<'_>, places: &Places<'_>, pod: &Pod, memory: &ServerMem
         user_drift: Vec::new(),
         tls: Tls::Off,
         cluster: Vec::new(),
-        extensions: extensions(info),
+        cannot_write: info.cannot_write().map(disk_file),
+        extensions: Vec::new(),
     })
 }
 
@@ -133,17 +134,16 @@ fn link(places: &Places<'_>, info: &Info) -> ReplicaLink {
         up: info.link_up == Some(true),
         syncing: info.sync_in_progress == Some(true),
         last_io: info.last_io_seconds.map(|seconds| seconds * 1000),
+        down_for: info.link_down_seconds.map(|seconds| seconds * 1000),
         priority: info.replica_priority.unwrap_or(100),
     }
 }
 
-/// `link-down-for`: for how long (ms) a replica's link has been down. `cannot-write`: what of its disk.
-fn extensions(info: &Info) -> Vec<Pair> {
-    let pair = |key: &str, value: String| Pair { key: key.into(), value };
-    let down = info.link_down_seconds.filter(|_| info.role == Some(InfoRole::Replica));
-    let down = down.map(|seconds| pair("link-down-for", (seconds * 1000).to_string()));
-    let disk = info.cannot_write().map(|what| pair("cannot-write", what.into()));
-    disk.into_iter().chain(down).collect()
+fn disk_file(file: vko_model::info::DiskFile) -> DiskFile {
+    match file {
+        vko_model::info::DiskFile::AppendOnlyFile => DiskFile::AppendOnlyFile,
+        vko_model::info::DiskFile::Snapshot => DiskFile::Snapshot,
+    }
 }
 
 fn attached(places: &Places<'_>, replica: &vko_model::info::AttachedReplica) -> AttachedReplica {

@@ -164,7 +164,7 @@ fn what_is_no_journal_is_told_by_its_line() {
         ("a number", "7\n".into(), &|e| matches!(e, JournalError::NotAnEntry { line: 1, .. })),
         (
             "newer",
-            broken("valkey:policy@0.1.0", "valkey:policy@0.9.0"),
+            broken("valkey:policy@0.2.0", "valkey:policy@0.9.0"),
             &|e| matches!(e, JournalError::OtherInterface { line: 2, theirs, .. } if theirs == "valkey:policy@0.9.0"),
         ),
         ("older than the interface's name", broken(r#""interface""#, r#""other""#), &not_an_entry),

@@ -19,8 +19,8 @@ use super::call::Call;
 use super::{Compiled, WorldPre};
 use crate::engine::Runtime;
 
-const LOG: &str = "valkey:policy/log@0.1.0";
-const DECISIONS: &str = "valkey:policy/decisions@0.1.0";
+const LOG: &str = "valkey:policy/log@0.2.0";
+const DECISIONS: &str = "valkey:policy/decisions@0.2.0";
 const FUNCTIONS: [&str; 3] = ["describe", "validate", "decide"];
 
 /// Steps 1 to 3.

@@ -37,6 +37,15 @@ impl From<&vko_wit::valkey::policy::common::Pair> for wire::valkey::policy::comm
     }
 }
 
+impl From<&vko_wit::valkey::policy::common::StartMode> for wire::valkey::policy::common::StartMode {
+    fn from(v: &vko_wit::valkey::policy::common::StartMode) -> Self {
+        match v {
+            vko_wit::valkey::policy::common::StartMode::Alone => Self::Alone,
+            vko_wit::valkey::policy::common::StartMode::Named => Self::Named,
+        }
+    }
+}
+
 impl From<&vko_wit::valkey::policy::observation::Instance> for wire::valkey::policy::observation::Instance {
     fn from(v: &vko_wit::valkey::policy::observation::Instance) -> Self {
         Self {
@@ -88,6 +97,7 @@ impl From<&vko_wit::valkey::policy::observation::FenceRecord> for wire::valkey::
             max_lag: v.max_lag,
             set_at: v.set_at,
             detached_at: v.detached_at,
+            detached_at_written: v.detached_at_written,
         }
     }
 }
@@ -142,6 +152,7 @@ impl From<&vko_wit::valkey::policy::observation::Ledger> for wire::valkey::polic
             operations: v.operations.iter().map(Into::into).collect(),
             fences: v.fences.iter().map(Into::into).collect(),
             finished_version: v.finished_version.as_ref().map(Into::into),
+            consents_used: v.consents_used.clone(),
         }
     }
 }
@@ -155,6 +166,7 @@ impl From<&vko_wit::valkey::policy::observation::Object> for wire::valkey::polic
             uid: v.uid.clone(),
             age: v.age,
             deleting: v.deleting,
+            members: v.members,
             status: v.status.clone(),
         }
     }
@@ -172,6 +184,7 @@ impl From<&vko_wit::valkey::policy::observation::Claim> for wire::valkey::policy
             resizing: v.resizing,
             node: v.node.clone(),
             node_exists: v.node_exists,
+            before_instance: v.before_instance,
         }
     }
 }
@@ -230,6 +243,7 @@ impl From<&vko_wit::valkey::policy::observation::Pod> for wire::valkey::policy::
             terminating_for: v.terminating_for,
             restarts: v.restarts,
             template: (&v.template).into(),
+            mounted_start: v.mounted_start.as_ref().map(Into::into),
         }
     }
 }
@@ -247,6 +261,15 @@ impl From<&vko_wit::valkey::policy::observation::Reach> for wire::valkey::policy
             vko_wit::valkey::policy::observation::Reach::Loading(x) => Self::Loading(*x),
             vko_wit::valkey::policy::observation::Reach::Refused(x) => Self::Refused(x.into()),
             vko_wit::valkey::policy::observation::Reach::Silent(x) => Self::Silent(*x),
+        }
+    }
+}
+
+impl From<&vko_wit::valkey::policy::observation::DiskFile> for wire::valkey::policy::observation::DiskFile {
+    fn from(v: &vko_wit::valkey::policy::observation::DiskFile) -> Self {
+        match v {
+            vko_wit::valkey::policy::observation::DiskFile::AppendOnlyFile => Self::AppendOnlyFile,
+            vko_wit::valkey::policy::observation::DiskFile::Snapshot => Self::Snapshot,
         }
     }
 }
@@ -281,7 +304,14 @@ impl From<&vko_wit::valkey::policy::observation::Upstream> for wire::valkey::pol
 
 impl From<&vko_wit::valkey::policy::observation::ReplicaLink> for wire::valkey::policy::observation::ReplicaLink {
     fn from(v: &vko_wit::valkey::policy::observation::ReplicaLink) -> Self {
-        Self { primary: (&v.primary).into(), up: v.up, syncing: v.syncing, last_io: v.last_io, priority: v.priority }
+        Self {
+            primary: (&v.primary).into(),
+            up: v.up,
+            syncing: v.syncing,
+            last_io: v.last_io,
+            down_for: v.down_for,
+            priority: v.priority,
+        }
     }
 }
 
@@ -406,6 +436,7 @@ impl From<&vko_wit::valkey::policy::observation::ServerFacts> for wire::valkey::
             user_drift: v.user_drift.clone(),
             tls: (&v.tls).into(),
             cluster: v.cluster.iter().map(Into::into).collect(),
+            cannot_write: v.cannot_write.as_ref().map(Into::into),
             extensions: v.extensions.iter().map(Into::into).collect(),
         }
     }
@@ -471,6 +502,7 @@ impl From<&vko_wit::valkey::policy::observation::Sentinel> for wire::valkey::pol
             age: v.age,
             id: v.id.clone(),
             tilt: v.tilt,
+            word_age: v.word_age,
             monitors: v.monitors.iter().map(Into::into).collect(),
         }
     }
@@ -555,6 +587,15 @@ impl From<wire::valkey::policy::common::Pair> for vko_wit::valkey::policy::commo
     }
 }
 
+impl From<wire::valkey::policy::common::StartMode> for vko_wit::valkey::policy::common::StartMode {
+    fn from(v: wire::valkey::policy::common::StartMode) -> Self {
+        match v {
+            wire::valkey::policy::common::StartMode::Alone => Self::Alone,
+            wire::valkey::policy::common::StartMode::Named => Self::Named,
+        }
+    }
+}
+
 impl From<wire::valkey::policy::planning::Phase> for vko_wit::valkey::policy::planning::Phase {
     fn from(v: wire::valkey::policy::planning::Phase) -> Self {
         match v {
@@ -599,15 +640,6 @@ impl From<wire::valkey::policy::planning::Purpose> for vko_wit::valkey::policy::
         match v {
             wire::valkey::policy::planning::Purpose::Data => Self::Data,
             wire::valkey::policy::planning::Purpose::Sentinel => Self::Sentinel,
-        }
-    }
-}
-
-impl From<wire::valkey::policy::planning::StartMode> for vko_wit::valkey::policy::planning::StartMode {
-    fn from(v: wire::valkey::policy::planning::StartMode) -> Self {
-        match v {
-            wire::valkey::policy::planning::StartMode::Alone => Self::Alone,
-            wire::valkey::policy::planning::StartMode::Named => Self::Named,
         }
     }
 }

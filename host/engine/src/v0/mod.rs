@@ -1,4 +1,4 @@
-//! Interface `valkey:policy@0.1.0`: what its components may import, what they must export, and how they are called. Another
+//! Interface `valkey:policy@0.2.0`: what its components may import, what they must export, and how they are called. Another
 //! version of the interface gets a folder beside this one.
 
 mod admission;

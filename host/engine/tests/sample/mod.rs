@@ -18,6 +18,7 @@ pub(crate) fn observed(members: u32) -> Observed {
             uid: "workload".into(),
             age: 60_000,
             deleting: false,
+            members: Some(members),
             status: format!(r#"{{"replicas":{members},"readyReplicas":{members}}}"#),
         }],
         claims: (0..members).map(claim).collect(),
@@ -89,8 +90,10 @@ fn ledger(members: u32) -> Ledger {
             max_lag: 5_000,
             set_at: 1_789_999_000_000,
             detached_at: 0,
+            detached_at_written: 0,
         }],
         finished_version: Some(version()),
+        consents_used: vec![],
     }
 }
 
@@ -109,6 +112,7 @@ fn claim(ordinal: u32) -> Claim {
         resizing: false,
         node: String::new(),
         node_exists: None,
+        before_instance: false,
     }
 }
 
@@ -131,6 +135,7 @@ fn pod(ordinal: u32) -> Pod {
         terminating_for: 0,
         restarts: 0,
         template: TemplateState::Current,
+        mounted_start: None,
     }
 }
 
@@ -141,8 +146,14 @@ fn server(ordinal: u32, members: u32) -> Server {
 fn facts(ordinal: u32, members: u32) -> ServerFacts {
     let replica =
         |ordinal: u32| AttachedReplica { pod: Upstream::Pod(format!("pod-{ordinal}")), online: true, offset: 1_000_000, lag: 0 };
-    let link =
-        ReplicaLink { primary: Upstream::Pod("pod-0".into()), up: true, syncing: false, last_io: Some(500), priority: 100 };
+    let link = ReplicaLink {
+        primary: Upstream::Pod("pod-0".into()),
+        up: true,
+        syncing: false,
+        last_io: Some(500),
+        down_for: None,
+        priority: 100,
+    };
     ServerFacts {
         run_id: format!("{ordinal:040x}"),
         version: version(),
@@ -172,6 +183,7 @@ fn facts(ordinal: u32, members: u32) -> ServerFacts {
         user_drift: vec![],
         tls: Tls::Off,
         cluster: vec![],
+        cannot_write: None,
         extensions: vec![],
     }
 }

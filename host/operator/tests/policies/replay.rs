@@ -93,7 +93,7 @@ fn what_can_not_be_replayed_is_told_and_is_no_verdict() {
         std::fs::write(&file, text).unwrap();
         file
     };
-    let newer = text.replace("valkey:policy@0.1.0", "valkey:policy@7.0.0");
+    let newer = text.replace("valkey:policy@0.2.0", "valkey:policy@7.0.0");
     let (replica, cluster) = (component("vko-replica"), component("vko-cluster"));
     let cases = [
         ("no file", "/nowhere.jsonl".to_owned(), &replica, "can't be read"),

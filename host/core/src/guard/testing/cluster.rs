@@ -79,6 +79,7 @@ fn mk_sentinel(number: u32) -> Sentinel {
         age: 500,
         id: sentinel_id(number),
         tilt: false,
+        word_age: None,
         monitors: vec![monitor],
     }
 }

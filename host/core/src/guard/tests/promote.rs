@@ -2,8 +2,7 @@
 
 use super::{Change, after, expect, syncing, terminating};
 use crate::guard::testing::{Scene, by_consent, follow, promote, step, track};
-use vko_wit::common::Pair;
-use vko_wit::observation::{LastPrimary, NodeState, Reach};
+use vko_wit::observation::{LastPrimary, NodeState, Reach, Role};
 
 const BEHIND: u64 = 1 << 21;
 
@@ -208,7 +207,8 @@ fn filled(scene: &mut Scene) -> &mut Scene {
 fn cut_off(scene: &mut Scene, ms: u64) -> &mut Scene {
     let facts = scene.facts(1);
     facts.offset = 950;
-    facts.extensions.push(Pair { key: "link-down-for".into(), value: ms.to_string() });
+    let Role::Replica(link) = &mut facts.role else { panic!("member 1 is a replica") };
+    link.down_for = Some(ms);
     scene
 }
 
@@ -268,5 +268,6 @@ fn fill<'a>(scene: &'a mut Scene, ordinal: u32, replid: &str, offset: u64) -> &'
 }
 
 fn older_claim(scene: &mut Scene) -> &mut Scene {
-    scene.extension("claim-before-instance", "valkey-data-rfr-x-2")
+    scene.0.claims.iter_mut().filter(|claim| claim.ordinal == 2).for_each(|claim| claim.before_instance = true);
+    scene
 }

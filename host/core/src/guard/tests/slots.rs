@@ -141,7 +141,9 @@ fn newborn(scene: &mut Scene) -> &mut Scene {
 }
 
 fn older_claim(scene: &mut Scene) -> &mut Scene {
-    claim(scene.unhear(1)).extension("claim-before-instance", "valkey-data-rfr-x-1")
+    let scene = claim(scene.unhear(1));
+    scene.0.claims.iter_mut().filter(|claim| claim.ordinal == 1).for_each(|claim| claim.before_instance = true);
+    scene
 }
 
 fn claim(scene: &mut Scene) -> &mut Scene {

@@ -2,7 +2,7 @@
 
 use super::{Change, after, expect};
 use crate::guard::testing::{Scene, promote, step};
-use vko_wit::common::Address;
+use vko_wit::common::{Address, StartMode};
 use vko_wit::observation::{ContainerState, Failure, NodeState, Reach, Role, Upstream};
 
 /// Long enough for a fence of 5 s max-lag: 7 s and a moment.
@@ -30,14 +30,10 @@ fn the_last_primary_must_have_ended_or_be_fenced() {
         ("silent", |s| s.silence(0), "no fence of this run"),
         (
             "its container ended, but it starts as a primary by itself",
-            |s| s.kill(0).extension("start-mode-mounted:uid-0", "alone"),
+            |s| mounted(s.kill(0), StartMode::Alone),
             "starts again as a primary",
         ),
-        (
-            "its container ended, and it starts following nobody",
-            |s| s.kill(0).extension("start-mode-mounted:uid-0", "named"),
-            "ok",
-        ),
+        ("its container ended, and it starts following nobody", |s| mounted(s.kill(0), StartMode::Named), "ok"),
     ];
     for (case, change, expected) in table {
         let scene = after(Scene::healthy(3), *change);
@@ -239,5 +235,11 @@ fn primary(scene: &mut Scene) -> &mut Scene {
 fn moved_on(scene: &mut Scene) -> &mut Scene {
     let facts = scene.facts(1);
     (facts.replid, facts.second_replid) = ("h2".into(), "h1".into());
+    scene
+}
+
+/// What a restart of the first member's container reads.
+fn mounted(scene: &mut Scene, mode: StartMode) -> &mut Scene {
+    scene.0.pods.iter_mut().filter(|pod| pod.ordinal == 0).for_each(|pod| pod.mounted_start = Some(mode));
     scene
 }
