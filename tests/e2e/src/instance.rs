@@ -298,17 +298,34 @@ impl Instance {
         Ok(Pod::new(&pod))
     }
 
-    /// Waits until so many pods (servers and Sentinels) are in the status with a role, one of them the primary, and Ready is True
-    /// for the newest generation.
+    /// Waits until it has so many pods (servers and Sentinels) of which each is Ready and none is going, the status names as many,
+    /// and Ready is True for the newest generation. The status alone may still be the one from before what the test just did.
     ///
     /// # Errors
     /// The deadline passed.
     pub fn wait_settled(&self, pods: usize) -> Result {
+        self.wait_pods_ready(pods)?;
         let fields = format!("metadata.name={}", self.name);
         let watched = kubectl::named(&self.namespace, "valkeys", &fields);
         kubectl::watch_until(&format!("{pods} pods and Ready"), watched, READY, |_, valkey| {
             let nodes = valkey["status"]["nodes"].as_array().map_or(0, Vec::len);
             nodes == pods && is_ready(valkey)
+        })
+        .map(|_| ())
+    }
+
+    fn wait_pods_ready(&self, wanted: usize) -> Result {
+        let labels = format!("buf.red/name={}", self.name);
+        let watched = kubectl::Watched { namespace: &self.namespace, kind: "pods", fields: "", labels: &labels };
+        let mut ready = BTreeMap::new();
+        kubectl::watch_until(&format!("{wanted} pods, each Ready"), watched, READY, |kind, pod| {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            if kind == "DELETED" {
+                ready.remove(&name);
+            } else {
+                ready.insert(name, is_pod_ready(pod));
+            }
+            ready.len() == wanted && ready.values().all(|ready| *ready)
         })
         .map(|_| ())
     }
@@ -567,6 +584,12 @@ fn addresses(pods: &[Pod], port: u16) -> Vec<SocketAddr> {
 pub fn is_ready(valkey: &Value) -> bool {
     let current = valkey["status"]["observedGeneration"] == valkey["metadata"]["generation"];
     current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// Whether a pod is Ready and not about to go.
+fn is_pod_ready(pod: &Value) -> bool {
+    let going = pod["metadata"]["deletionTimestamp"].is_string();
+    !going && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// A condition of an object.
