@@ -36,7 +36,7 @@ const RULES: [Rule; 6] = [
     },
     Rule {
         dependency: &["vko-mock", "vko-apiserver"],
-        only: &["vko-mock", "vko-local"],
+        only: &["vko-mock", "vko-local", "vko-script"],
         why: "an image has no use for a Kubernetes in memory: host/local is a program of its own",
     },
     Rule {

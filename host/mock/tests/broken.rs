@@ -12,9 +12,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use vko_core::policy::{GuestError, Policy, PolicyInfo};
 use vko_mock::Images;
-use vko_mock::scenario::folder::Expect;
-use vko_mock::scenario::{Scenario, run};
+use vko_mock::scenario::run;
 use vko_run::Policies;
+use vko_script::Scenario;
+use vko_script::folder::Expect;
 use vko_wit::common::Pair;
 use vko_wit::observation::{Observed, Reach, Role};
 use vko_wit::planning::{

@@ -14,7 +14,8 @@ use support::twin::{self, Compared};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use vko_mock::Images;
-use vko_mock::scenario::{Scenario, run};
+use vko_mock::scenario::run;
+use vko_script::Scenario;
 
 /// Side by side: servers mostly wait for time to pass.
 const AT_ONCE: usize = 3;
@@ -77,35 +78,41 @@ fn every_class_of_faults_has_what_shows_it_or_says_why_not() {
     println!("figure: classes of faults that wait = {}\n{}", later.len(), later.join("\n"));
 }
 
+/// One test for both kinds: whatever filters tests by their names, a scenario that was asked for by its own runs or fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn scenarios_end_as_expected_and_no_oracle_objects() {
-    run_all(chosen(false)).await;
+    if std::env::var_os(ALONE).is_some() {
+        return all_well(&run_all(chosen(true)).await);
+    }
+    let (mut failures, in_namespaces) = tokio::join!(run_all(chosen(false)), in_namespaces(chosen(true)));
+    failures.extend(in_namespaces);
+    all_well(&failures);
 }
 
-/// The same for those that need namespaces: in these this program runs once more, with this test alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn scenarios_in_namespaces_end_as_expected() {
-    let chosen = chosen(true);
-    if std::env::var_os(ALONE).is_some() {
-        return run_all(chosen).await;
-    }
+fn all_well(failures: &[String]) {
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Those that need namespaces: in these this program runs once more, and chooses them again.
+async fn in_namespaces(chosen: Vec<Scenario>) -> Option<String> {
     if chosen.is_empty() {
-        return;
+        return None;
     }
     let (program, starter) = (std::env::current_exe().unwrap(), std::process::id().to_string());
     // It ends with this process, however that ends.
     let mut alone = Command::new(vko_mock::images::agent_beside());
     alone.args(["tied", &starter, "/usr/bin/unshare", "--net", "--mount", "/bin/sh", "-c"]);
-    alone.args(["ip link set lo up && exec \"$0\" --exact scenarios_in_namespaces_end_as_expected --nocapture"]);
+    alone.args(["ip link set lo up && exec \"$0\" --exact scenarios_end_as_expected_and_no_oracle_objects --nocapture"]);
     alone.arg(program).env(ALONE, "1");
     let ended = tokio::task::spawn_blocking(move || alone.output()).await.unwrap().unwrap();
     let [said, wrong] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));
     // Its sums would be taken for ours.
     said.lines().filter(|line| !line.starts_with("test ") && !line.starts_with("running ")).for_each(|line| println!("{line}"));
-    assert!(ended.status.success(), "it takes root, and unshare, ip and nft of Debian:\n{wrong}");
+    (!ended.status.success()).then(|| format!("it takes root, and unshare, ip and nft of Debian:\n{wrong}"))
 }
 
-async fn run_all(scenarios: Vec<Scenario>) {
+/// What went wrong.
+async fn run_all(scenarios: Vec<Scenario>) -> Vec<String> {
     let compared = Arc::new(Compared::default());
     let (images, policies, places) =
         (Images::of_environment().unwrap(), twin::policies(&compared), Arc::new(Semaphore::new(AT_ONCE)));
@@ -135,5 +142,5 @@ async fn run_all(scenarios: Vec<Scenario>) {
         }
     }
     compared.report();
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    failures
 }

@@ -279,21 +279,33 @@ impl Record {
     /// # Errors
     /// `invalid run`: too few writes to show anything. Otherwise: more was lost than the page promises.
     pub fn verify(&self, entrance: &Entrance, fault: &str, bound: Bound) -> Result {
-        let rate = self.rate();
-        let lost = self.lost(entrance)?;
-        figure(&format!("{fault}: acknowledged"), self.acks.len());
-        figure(&format!("{fault}: writes per second"), format!("{rate:.0}"));
-        figure(&format!("{fault}: longest gap, ms"), self.longest_gap().as_millis());
-        figure(&format!("{fault}: lost"), lost.len());
-        figure(&format!("{fault}: failed requests"), self.errors);
+        let (rate, lost) = (self.rate(), self.lost(entrance)?);
+        self.print(fault, &lost);
         ensure!(
             rate >= RATE_MIN,
             "invalid run: {rate:.0} acknowledged writes per second, below {RATE_MIN}; last error: {}",
             self.last_error
         );
         ensure!(self.reads.0 > 0, "invalid run: nothing was read back");
-        within(&lost, bound)?;
-        // What was read and missing during the run counts as lost, also if a later promotion brought it back.
+        self.held(&lost, bound)
+    }
+
+    /// The run's figures, with what the instance doesn't have of it ([`Record::lost`]).
+    pub fn print(&self, fault: &str, lost: &[Ack]) {
+        figure(&format!("{fault}: acknowledged"), self.acks.len());
+        figure(&format!("{fault}: writes per second"), format!("{:.0}", self.rate()));
+        figure(&format!("{fault}: longest gap, ms"), self.longest_gap().as_millis());
+        figure(&format!("{fault}: lost"), lost.len());
+        figure(&format!("{fault}: failed requests"), self.errors);
+    }
+
+    /// Whether what is lost, and what was read and missing during the run, stays within the bound. The latter counts as lost also
+    /// if a later promotion brought it back.
+    ///
+    /// # Errors
+    /// It doesn't; says how much it was.
+    pub fn held(&self, lost: &[Ack], bound: Bound) -> Result {
+        within(lost, bound)?;
         within(&self.reads.1, bound)
     }
 }
@@ -302,7 +314,7 @@ impl Record {
 ///
 /// # Errors
 /// It doesn't; says how much it was.
-pub fn within(lost: &[Ack], bound: Bound) -> Result {
+fn within(lost: &[Ack], bound: Bound) -> Result {
     let Bound::Seconds(seconds) = bound else { return Ok(()) };
     let (Some(first), Some(last)) = (lost.iter().map(|ack| ack.at).min(), lost.iter().map(|ack| ack.at).max()) else {
         return Ok(());

@@ -118,10 +118,10 @@ pub fn processes_of_pod(pod_uid: &str) -> Result<Vec<u32>> {
     Ok(processes)
 }
 
-/// Kills a process of a pod as an out-of-memory killer would.
+/// Sends a process of a pod a signal, by its name: `KILL` is what an out-of-memory killer does.
 ///
 /// # Errors
 /// It is gone already.
-pub fn kill(process: u32) -> Result {
-    command::run(Command::new("kill").args(["-KILL", &process.to_string()])).map(|_| ())
+pub fn signal(process: u32, signal: &str) -> Result {
+    command::run(Command::new("kill").args([format!("-{signal}"), process.to_string()])).map(|_| ())
 }

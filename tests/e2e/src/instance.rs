@@ -61,6 +61,9 @@ impl Arch {
     }
 }
 
+/// Sentinels where nothing is said.
+pub const MEMBERS_OF_SENTINELS: u32 = 3;
+
 /// Sentinels' name for the data set.
 pub const MONITOR: &str = "mymaster";
 

@@ -24,6 +24,7 @@ pub mod instance;
 pub mod kubectl;
 pub mod observe;
 pub mod operator;
+pub mod scenario;
 pub mod search;
 pub mod settings;
 pub mod space;

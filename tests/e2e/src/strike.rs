@@ -126,10 +126,18 @@ const SERVERS: [&str; 3] = ["valkey-server", "redict-server", "redis-server"];
 /// # Errors
 /// There is none.
 pub fn kill_server(pod: &Pod) -> Result {
+    signal_server(&pod.uid, "KILL")
+}
+
+/// A signal, by its name, to the server's process in the pod of that UID.
+///
+/// # Errors
+/// There is none.
+pub fn signal_server(pod_uid: &str, signal: &str) -> Result {
     let mut processes = Vec::new();
     for name in SERVERS {
-        processes.extend(bed::processes(&pod.uid, name)?);
+        processes.extend(bed::processes(pod_uid, name)?);
     }
-    ensure!(!processes.is_empty(), "no server runs in {pod:?}");
-    processes.into_iter().try_for_each(bed::kill)
+    ensure!(!processes.is_empty(), "no server runs in the pod {pod_uid}");
+    processes.into_iter().try_for_each(|process| bed::signal(process, signal))
 }

@@ -14,7 +14,7 @@ use vko_e2e::instance::{Instance, Pod, Wanted, is_ready};
 use vko_e2e::operator::HostOperator;
 use vko_e2e::server::ask;
 use vko_e2e::settings::Tier;
-use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, wait};
+use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, strike, wait};
 
 /// A successor waits out the Lease of the one that was killed.
 const RECOVERED: Duration = Duration::from_secs(240);
@@ -202,7 +202,7 @@ fn promotion(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
     wait_replicated(&instance, &primary)?;
     let mut succession = Succession::start(namespace, die_after)?;
     led(namespace)?;
-    bed::processes(&primary.uid, "valkey-server")?.into_iter().try_for_each(bed::kill)?;
+    strike::kill_server(&primary)?;
     succession.until(|| {
         instance.wait_primary_other_than(&primary)?;
         wait_ready(&instance)

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use vko_e2e::instance::{Instance, Wanted, condition};
-use vko_e2e::{Result, bed, command, figure, kubectl, observe, operator, settings, space, wait};
+use vko_e2e::{Result, bed, command, figure, kubectl, observe, operator, settings, space, strike, wait};
 
 /// A swap takes a look of the operator; compiling a module takes part of a second.
 const SWAP: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ fn it_keeps_out_of_the_zone(instance: &Instance) -> Result {
     let node = kubectl::must_get("default", &format!("node/{}", replicas[0].node))?;
     let zone = node["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str().expect("nodes have zones").to_owned();
     annotate(instance, "buf.red/avoid-zone", &zone)?;
-    bed::processes(&primary.uid, "valkey-server")?.into_iter().try_for_each(bed::kill)?;
+    strike::kill_server(&primary)?;
     let promoted = instance.wait_primary_other_than(&primary)?;
     assert_eq!(promoted.name, replicas[1].name, "{} is in the zone that is avoided", replicas[0].name);
     instance.wait_settled(3)

@@ -1,6 +1,4 @@
-//! What must stay: claims and Secrets, and the lives of pods that nothing happened to.
-
-use std::collections::BTreeMap;
+//! What must stay: claims and Secrets.
 
 use super::Violation;
 
@@ -31,19 +29,6 @@ pub fn kept(deletions: &[Deletion], may_go: &[String]) -> Vec<Violation> {
     found
 }
 
-/// A pod's life: UID and number of starts.
-pub type Lives = BTreeMap<String, (String, u64)>;
-
-/// Lives that ended.
-pub fn lives(before: &Lives, after: &Lives) -> Vec<Violation> {
-    let ended = |(name, life): (&String, &(String, u64))| {
-        let now = after.get(name);
-        let seen = || format!("{name} was to live on: it was {life:?} (UID, starts), and is {now:?}");
-        (now != Some(life)).then(|| Violation::new("lives", seen()))
-    };
-    before.iter().filter_map(ended).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,26 +45,6 @@ mod tests {
             ("a pod", deletion("pods/rfr-demo-0", false), vec![], 0),
         ] {
             assert_eq!(kept(&[deletion], &may_go).len(), expected, "{case}");
-        }
-    }
-
-    #[test]
-    fn lives_by_table() {
-        let lives_of = |text: &str| -> Lives {
-            let life = |word: &str| {
-                let mut parts = word.split('/');
-                Some((parts.next()?.to_owned(), (parts.next()?.to_owned(), parts.next()?.parse().ok()?)))
-            };
-            text.split_whitespace().filter_map(life).collect()
-        };
-        for (case, after, expected) in [
-            ("the same", "a/1/0 b/2/0", 0),
-            ("others may come", "a/1/0 b/2/0 c/3/0", 0),
-            ("another pod of the name", "a/1/0 b/9/0", 1),
-            ("started again", "a/1/1 b/2/0", 1),
-            ("gone", "a/1/0", 1),
-        ] {
-            assert_eq!(lives(&lives_of("a/1/0 b/2/0"), &lives_of(after)).len(), expected, "{case}");
         }
     }
 }

@@ -9,40 +9,18 @@
 //! | oracle | what must hold |
 //! | --- | --- |
 //! | [`writers`] | never two servers that take writes for a slot beyond the bound; at the end one for each |
-//! | [`keeping`] | no claim and no Secret goes that should stay; pods' lives that were to be kept were |
+//! | [`keeping`] | no claim and no Secret goes that should stay |
+//! | [`vko_script::outcome`] | pods' lives that were to be kept were; events were written as expected |
 //! | [`disruption`] | the operator takes at most one ready member of a workload out of service at a time |
 //! | [`quiet`] | after the last fault the operator comes to rest |
-//! | [`ending`] | however an instance got to its spec, it ends the same |
+//! | [`vko_script::ending`] | however an instance got to its spec, it ends the same |
 //! | `vko_clients::writer` | no acknowledged write is lost beyond the bound |
 
 pub mod disruption;
-pub mod ending;
 pub mod keeping;
 pub mod quiet;
 pub mod sample;
 pub mod watch;
 pub mod writers;
 
-use std::fmt;
-
-/// Something that must not be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Name of the oracle.
-    pub oracle: &'static str,
-    /// What was seen.
-    pub seen: String,
-}
-
-impl Violation {
-    /// One.
-    pub fn new(oracle: &'static str, seen: impl Into<String>) -> Self {
-        Self { oracle, seen: seen.into() }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.oracle, self.seen)
-    }
-}
+pub use vko_script::outcome::Violation;

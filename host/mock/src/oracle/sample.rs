@@ -12,12 +12,13 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use vko_api::names::{PORT, account, account_secret, component};
 use vko_apiserver::{ApiServer, Key, Store};
+use vko_script::target::{self, Pod};
 
 use super::watch::Recorder;
 use super::writers::{Sample, Verdict};
 use crate::bed::NAMESPACE;
 use crate::kubelet::Kubelet;
-use crate::scenario::target::{self, Pod};
+use crate::scenario::view::Here;
 
 /// Between two questions to a server: a tenth of the smallest bound that is published.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -33,7 +34,7 @@ pub(super) async fn run(api: Arc<ApiServer>, kubelet: Arc<Kubelet>, recorder: Ar
     let mut known: BTreeMap<String, tokio::task::AbortHandle> = BTreeMap::new();
     loop {
         versions.borrow_and_update();
-        let pods: Vec<Pod> = api.read(target::pods).into_iter().filter(|pod| !pod.is_sentinel()).collect();
+        let pods: Vec<Pod> = api.read(|store| target::pods(&Here(store))).into_iter().filter(|pod| !pod.is_sentinel()).collect();
         known.retain(|uid, task| {
             let there = kubelet.running(uid).is_some();
             if !there {

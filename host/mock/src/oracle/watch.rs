@@ -10,13 +10,14 @@ use vko_api::names;
 use vko_apiserver::requests::Request;
 use vko_apiserver::store::{Change, Event};
 use vko_apiserver::{ApiServer, Key, Store};
+use vko_script::outcome;
+use vko_script::target::Pod;
 
 use super::disruption::{self, Happening};
 use super::keeping::Deletion;
 use super::writers::Sample;
 use super::{quiet, sample};
 use crate::bed::{Bed, NAMESPACE};
-use crate::scenario::target::Pod;
 
 /// How operators' names begin.
 pub const OPERATORS: &str = "operator-";
@@ -30,8 +31,8 @@ pub struct Recorded {
     pub deletions: Vec<Deletion>,
     /// What happened to pods.
     pub pods: Vec<disruption::Event>,
-    /// Events for people: reason and note.
-    pub events: Vec<(String, String)>,
+    /// Events for people.
+    pub events: Vec<outcome::Event>,
     /// What operators asked to change.
     pub requests: Vec<quiet::Seen>,
     /// Members that workloads want.

@@ -9,12 +9,15 @@ use serde_json::json;
 use vko_apiserver::store::{DeleteOptions, Manner};
 use vko_apiserver::{Key, Refusal, Store};
 use vko_engine::{Engine, pack};
+use vko_script::step::{
+    CALM, FIRST_OPERATOR, NodeState, ObjectName, OperatorState, PolicyState, SignalName, Step, Targets, Wait, Writes,
+};
+use vko_script::target::{self, Pod};
+use vko_script::wait;
 
-use super::client::Client;
-use super::run::{CALM, PATIENCE, Running, Stage, StageError};
-use super::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, PolicyState, SignalName, Step, Targets, Wait, Writes};
-use super::target::{self, Pod, Target};
-use super::wait;
+use super::client::{self, Client};
+use super::run::{PATIENCE, Running, Stage, StageError};
+use super::view::{self, Here};
 use crate::bed::{BedError, NAMESPACE, OPERATORS, ZONES, node};
 use crate::burden::burden;
 use crate::cut;
@@ -103,21 +106,8 @@ impl Stage<'_> {
 
     /// Whom a step means, now.
     pub(super) fn pods(&self, targets: &Targets) -> Result<Vec<Pod>, StageError> {
-        let mut all = Vec::new();
-        for target in &targets.0 {
-            let found = match target {
-                Target::Remembered(name) => self.remembered.get(name).cloned().unwrap_or_default(),
-                Target::Named(name) => self.bed.api.read(|store| target::named(store, name)).into_iter().collect(),
-                Target::Found { what, shard, instance } => {
-                    self.bed.api.read(|store| target::found(store, *what, *shard, instance.as_deref()))
-                }
-            };
-            if found.is_empty() {
-                return Err(StageError::Nobody(String::from(target.clone())));
-            }
-            all.extend(found);
-        }
-        Ok(all)
+        let meant = self.bed.api.read(|store| target::meant(&Here(store), targets, &self.remembered));
+        meant.map_err(|nobody| StageError::Nobody(nobody.into()))
     }
 
     async fn evict(&self, pods: &Targets) -> Result<(), StageError> {
@@ -140,12 +130,7 @@ impl Stage<'_> {
     }
 
     async fn wait(&mut self, wait: &Wait) -> Result<(), StageError> {
-        let pods = match wait {
-            Wait::PrimaryNot(pods) | Wait::Replaced(pods) | Wait::Gone(pods) | Wait::Unready(pods) | Wait::PodsReady(pods) => {
-                self.pods(pods)?
-            }
-            _ => Vec::new(),
-        };
+        let pods = wait.targets().map_or(Ok(Vec::new()), |targets| self.pods(targets))?;
         if let Wait::OperatorEnded(name) = wait {
             let ended = self.operators.get(name).ok_or_else(|| StageError::NoOperator(name.clone()))?.ended.clone();
             let waited = tokio::time::timeout(PATIENCE, ended.notified()).await;
@@ -153,23 +138,15 @@ impl Stage<'_> {
             self.operators.remove(name);
             return Ok(());
         }
-        if let Wait::Calm(name) = wait {
-            return self.calm(name).await;
+        match wait {
+            Wait::Calm(name) => return self.calm(name).await,
+            Wait::Loading(_) => return client::loading(&self.bed.api, &pods).await,
+            _ => {}
         }
         let recorder = self.recording.recorder.clone();
         let holds = |store: &Store| match wait {
-            Wait::Ready(name) => wait::is_ready(store, name),
-            Wait::Condition { of, is } => wait::stands(store, of, is),
-            Wait::Policy { of, is } => wait::is_governed(store, of, is),
-            Wait::Event(reason) => recorder.read(|recorded| recorded.events.iter().any(|(known, _)| known == reason)),
-            Wait::PrimaryNot(_) => wait::primary_is_another(store, &pods),
-            Wait::Replaced(_) => wait::replaced(store, &pods),
-            Wait::Gone(_) => wait::gone(store, &pods),
-            Wait::Unready(_) => wait::readiness(store, &pods, false),
-            Wait::PodsReady(_) => wait::readiness(store, &pods, true),
-            Wait::Pods(count) => target::pods(store).len() == *count,
-            Wait::Leader(name) => wait::leads(store, name),
-            Wait::OperatorEnded(_) | Wait::Calm(_) => true,
+            Wait::Leader(name) => view::leads(store, name),
+            _ => recorder.read(|recorded| wait::has_come(&Here(store), wait, &pods, &recorded.events)) == Some(true),
         };
         Ok(self.bed.until(&format!("{wait:?}"), PATIENCE, |store| holds(store).then_some(())).await?)
     }
@@ -179,9 +156,9 @@ impl Stage<'_> {
         let end = Instant::now() + PATIENCE;
         let led = |store: &Store| {
             let mut living = self.operators.iter().filter(|(_, running)| !running.faults.has_ended());
-            living.any(|(name, _)| wait::leads(store, name))
+            living.any(|(name, _)| view::leads(store, name))
         };
-        let holds = |store: &Store| led(store) && wait::is_ready(store, name);
+        let holds = |store: &Store| led(store) && wait::is_ready(&Here(store), name);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let what = format!("an operator leads and {name} is ready for {CALM:?}");
@@ -304,7 +281,7 @@ impl Stage<'_> {
         for zone in 0..ZONES.len() {
             self.node(&node(zone), NodeState::Well)?;
         }
-        for pod in self.bed.api.read(target::pods) {
+        for pod in self.bed.api.read(|store| target::pods(&Here(store))) {
             // One without a server isn't stopped either.
             let _ = self.bed.signal(&pod.name, Signal::CONT);
         }

@@ -10,11 +10,12 @@ use vko_api::names;
 use vko_apiserver::{ApiServer, Key, Store};
 use vko_clients::entrance::{Directory, Entrance};
 use vko_clients::losses::{Bound, bound};
-use vko_clients::server::Login;
-use vko_clients::writer::{Pace, Record, Writer, within};
+use vko_clients::server::{Login, info_field};
+use vko_clients::writer::{Pace, Record, Writer};
+use vko_script::target::{Pod, named, pods};
 
 use super::run::StageError;
-use super::target::pods;
+use super::view::Here;
 use crate::bed::NAMESPACE;
 use crate::oracle::sample::password;
 
@@ -85,8 +86,36 @@ async fn judge(record: Record, entrance: Entrance, bound: Bound) -> vko_clients:
         }
         tokio::time::sleep(LOOK).await;
     };
-    within(&lost, bound)?;
-    within(&record.reads.1, bound)
+    record.held(&lost, bound)
+}
+
+/// Waits until each of these pods' servers says that it loads. Objects don't say it, so it is asked.
+pub(super) async fn loading(api: &Arc<ApiServer>, pods: &[Pod]) -> Result<(), StageError> {
+    let end = Instant::now() + PATIENCE;
+    for pod in pods {
+        loop {
+            let login = api.read(|store| login_at(store, &pod.name));
+            let asked =
+                tokio::task::spawn_blocking(move || login.map(|login| login.ask::<String>(&["INFO", "persistence"]))).await;
+            if let Ok(Some(Ok(info))) = asked
+                && info_field(&info, "loading") == Some("1")
+            {
+                break;
+            }
+            if Instant::now() > end {
+                return Err(StageError::Client(format!("{} was never seen loading", pod.name)));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    Ok(())
+}
+
+/// The default user at the pod that has that name now.
+fn login_at(store: &Store, name: &str) -> Option<Login> {
+    let pod = named(&Here(store), name)?;
+    let address = SocketAddr::new(pod.ip.parse().ok()?, names::PORT);
+    Some(Login { address, user: String::new(), password: password(store, &pod.instance)? })
 }
 
 fn arch(store: &Store, instance: &str) -> String {
@@ -98,7 +127,7 @@ fn arch(store: &Store, instance: &str) -> String {
 fn entrance(store: &Store, instance: &str) -> Option<Entrance> {
     let password = password(store, instance)?;
     let addresses = |sentinels: bool, port| -> Vec<SocketAddr> {
-        let all = pods(store).into_iter().filter(|pod| pod.instance == instance && pod.is_sentinel() == sentinels);
+        let all = pods(&Here(store)).into_iter().filter(|pod| pod.instance == instance && pod.is_sentinel() == sentinels);
         all.filter_map(|pod| pod.ip.parse::<IpAddr>().ok()).map(|ip| SocketAddr::new(ip, port)).collect()
     };
     match arch(store, instance).as_str() {

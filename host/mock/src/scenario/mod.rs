@@ -8,20 +8,13 @@
 //! 4. What was expected, and what the oracles say of all that was recorded.
 //!
 //! # Rooms
-//! [`folder`] reads and writes folders; [`step`] is what a script can say; [`target`] whom it means; [`run`] runs it; [`seed`]
-//! draws one.
+//! What folders say is read by [`vko_script`], for this host and the test bed alike. [`run`] runs it; [`seed`] draws one;
+//! [`view`] is the store as scripts look at it.
 
 mod act;
 mod client;
-pub mod folder;
 pub mod run;
 pub mod seed;
-pub mod step;
-pub mod target;
-mod wait;
+pub mod view;
 
-pub use folder::{FolderError, Scenario};
 pub use run::{Failure, Report};
-
-/// The instance that is meant where none is named.
-pub const INSTANCE: &str = "demo";

@@ -15,23 +15,20 @@ use vko_apiserver::{Refusal, Store};
 use vko_clients::losses::Bound;
 use vko_core::faulty::Faults;
 use vko_run::Policies;
+use vko_script::step::FIRST_OPERATOR;
+use vko_script::target::{self, Remembered};
+use vko_script::{Scenario, VALKEYS, ending, outcome, wait};
 
 use super::client::Client;
-use super::folder::Scenario;
-use super::step::Condition;
-use super::target::{self, Pod};
-use super::wait;
+use super::view::Here;
 use crate::bed::{Bed, BedError, NAMESPACE};
 use crate::images::Images;
 use crate::operator::Operator;
 use crate::oracle::watch::Recording;
-use crate::oracle::{Violation, disruption, ending, keeping, quiet, writers};
-use crate::scenario::step::FIRST_OPERATOR;
+use crate::oracle::{Violation, disruption, keeping, quiet, writers};
 
 /// For what a step waits for. Reached only when something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Ready for so long, an instance has got over what was before: a look comes at least every five seconds.
-pub const CALM: Duration = Duration::from_secs(6);
 /// From the last fault's end to the declared state and rest.
 const SETTLED_SECONDS: u64 = 240;
 /// So long without a request for a change is rest: what the operator does by time it does more often.
@@ -120,7 +117,7 @@ pub(super) struct Stage<'a> {
     pub(super) policies: &'a Policies,
     pub(super) operators: BTreeMap<String, Running>,
     pub(super) recording: Recording,
-    pub(super) remembered: BTreeMap<String, Vec<Pod>>,
+    pub(super) remembered: Remembered,
     pub(super) client: Option<Client>,
     pub(super) clients: usize,
     pub(super) acks: usize,
@@ -150,7 +147,7 @@ pub async fn run(scenario: &Scenario, images: &Images, policies: &Policies) -> R
         .recording
         .recorder
         .read(|recorded| (quiet::summed(&recorded.requests), recorded.events.iter().map(|(reason, _)| reason.clone()).collect()));
-    let (acks, ended, last) = (stage.acks, stage.bed.api.read(ending::ending), last_manifests(&stage.bed));
+    let (acks, ended, last) = (stage.acks, stage.bed.api.read(|store| ending::ending(&Here(store))), last_manifests(&stage.bed));
     stage.bed.close().await;
     if scenario.expect.ends_as_created {
         let differing = created(scenario, images, policies, &last).await.map(|created| ending::alike(&ended, &created));
@@ -173,7 +170,7 @@ fn last_manifests(bed: &Bed) -> Vec<Value> {
         let name = object["metadata"]["name"].clone();
         serde_json::json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": name}, "spec": object["spec"]})
     };
-    bed.api.read(|store| store.list("valkeys.rds.valkey.buf.red", Some(NAMESPACE)).map(|(_, object)| plain(object)).collect())
+    bed.api.read(|store| store.list(VALKEYS, Some(NAMESPACE)).map(|(_, object)| plain(object)).collect())
 }
 
 /// How the same instances end when they are created as they are declared last.
@@ -188,7 +185,7 @@ async fn created(
         stage.bed.apply(object.clone()).map_err(|error| error.to_string())?;
     }
     stage.settle().await?;
-    Ok(stage.bed.api.read(ending::ending))
+    Ok(stage.bed.api.read(|store| ending::ending(&Here(store))))
 }
 
 impl<'a> Stage<'a> {
@@ -202,7 +199,7 @@ impl<'a> Stage<'a> {
             policies,
             operators: BTreeMap::from([(FIRST_OPERATOR.to_owned(), operator)]),
             recording,
-            remembered: BTreeMap::new(),
+            remembered: Remembered::new(),
             client: None,
             clients: 0,
             acks: 0,
@@ -227,11 +224,7 @@ impl<'a> Stage<'a> {
     async fn settle(&mut self) -> Result<(), String> {
         let end = Instant::now() + Duration::from_secs(self.scenario.expect.settles_within_seconds.unwrap_or(SETTLED_SECONDS));
         let expected = &self.scenario.expect.conditions;
-        let ready = Condition { kind: "Ready".into(), status: "True".into(), reason: None };
-        let is_reached = |store: &Store| {
-            let all_ready = || wait::instances(store).iter().all(|name| wait::stands(store, name, &ready));
-            if expected.is_empty() { all_ready() } else { expected.iter().all(|(name, is)| wait::stands(store, name, is)) }
-        };
+        let is_reached = |store: &Store| wait::is_reached(&Here(store), expected);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let reached = self.bed.until("the declared state", left, |store| is_reached(store).then_some(())).await;
@@ -260,19 +253,18 @@ impl<'a> Stage<'a> {
             found.extend(keeping::kept(&recorded.deletions, &expect.may_go));
             found.extend(disruption::one_at_a_time(&recorded.pods));
             found.extend(quiet::storms(&recorded.requests));
-            found.extend(events(expect, &recorded.events));
+            found.extend(outcome::events(expect, &recorded.events));
             if settled && expect.conditions.is_empty() {
-                let pods: BTreeSet<String> = self.bed.api.read(target::pods).into_iter().map(|pod| pod.uid).collect();
-                let instances = self.bed.api.read(wait::instances);
+                let pods: BTreeSet<String> =
+                    self.bed.api.read(|store| target::pods(&Here(store))).into_iter().map(|pod| pod.uid).collect();
+                let instances = self.bed.api.read(|store| wait::instances(&Here(store)));
                 found.extend(instances.iter().flat_map(|name| writers::one_at_the_end(&recorded.samples, name, &pods)));
             }
             found
         });
         if let Some(kept) = &expect.lives_kept {
-            let life = |pod: &Pod| (pod.name.clone(), (pod.uid.clone(), pod.restarts));
-            let before = self.pods(kept).unwrap_or_default().iter().map(life).collect();
-            let after = self.bed.api.read(target::pods).iter().map(life).collect();
-            found.extend(keeping::lives(&before, &after));
+            let after = self.bed.api.read(|store| target::pods(&Here(store)));
+            found.extend(outcome::lives(&self.pods(kept).unwrap_or_default(), &after));
         }
         found
     }
@@ -280,11 +272,9 @@ impl<'a> Stage<'a> {
     /// For people: objects, and what the operators decided last.
     fn state(&self) -> String {
         let mut text = self.bed.state();
-        for (operator, name) in self
-            .operators
-            .values()
-            .flat_map(|running| self.bed.api.read(wait::instances).into_iter().map(move |name| (&running.operator, name)))
-        {
+        for (operator, name) in self.operators.values().flat_map(|running| {
+            self.bed.api.read(|store| wait::instances(&Here(store))).into_iter().map(move |name| (&running.operator, name))
+        }) {
             for line in operator.journal(NAMESPACE, &name).iter().rev().take(JOURNAL).rev() {
                 let _ = write!(text, "\n{}", brief(line));
             }
@@ -304,19 +294,4 @@ fn brief(line: &str) -> String {
     }
     let (plan, refused) = (entry["plan"].take(), entry["refused"].take());
     format!("{} {}: {}, tracks {}, refused {refused}", entry["at"], entry["policy"], plan["status"]["message"], plan["tracks"])
-}
-
-fn events(expect: &super::folder::Expect, seen: &[(String, String)]) -> Vec<Violation> {
-    let is_seen = |reason: &&String| seen.iter().any(|(known, _)| known == *reason);
-    let missing = expect.events.iter().filter(|reason| !is_seen(reason));
-    let missing =
-        missing.map(|reason| Violation::new("events", format!("no event {reason} was written; there were {:?}", reasons(seen))));
-    let unwanted = seen.iter().filter(|(reason, _)| expect.no_events.contains(reason));
-    missing
-        .chain(unwanted.map(|(reason, note)| Violation::new("events", format!("an event {reason} was written: {note}"))))
-        .collect()
-}
-
-fn reasons(seen: &[(String, String)]) -> BTreeSet<&str> {
-    seen.iter().map(|(reason, _)| reason.as_str()).collect()
 }

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vko_apiserver::fault::{Act, Fault};
-
-use super::INSTANCE;
-use super::folder::{Expect, Scenario};
-use super::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, SignalName, Step, Targets, Wait, Writes};
-use super::target::{Target, What};
+use vko_script::INSTANCE;
+use vko_script::folder::{Expect, Scenario};
+use vko_script::step::{FIRST_OPERATOR, NodeState, ObjectName, OperatorState, SignalName, Step, Targets, Wait, Writes};
+use vko_script::target::{Target, What};
 
 /// Acknowledged writes before and after a disturbance.
 const ACKS: usize = 50;

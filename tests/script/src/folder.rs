@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::step::{Condition, Step, Targets};
+use crate::bed::{self, OnBed};
+use crate::step::{Condition, Step, Targets};
 
 /// A scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,8 @@ pub struct Expect {
     pub about: String,
     /// Runs in the quick tier, too.
     pub quick: bool,
+    /// Runs on the test bed as well, and ends the same there; in which tiers. Nothing said: on the mock host alone.
+    pub bed: Option<Tier>,
     /// Classes of /docs/faults.md that it is about.
     pub classes: Vec<u32>,
     /// How the instances' conditions stand at the end; where nothing is said, all instances are ready.
@@ -53,6 +56,16 @@ pub struct Expect {
     pub settles_within_seconds: Option<u64>,
     /// The instances end as if their last manifests had been created at once.
     pub ends_as_created: bool,
+}
+
+/// In which tiers a scenario runs on the test bed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Tier {
+    /// In all of them.
+    Quick,
+    /// In full ones.
+    Full,
 }
 
 /// Why a folder is no scenario.
@@ -75,7 +88,7 @@ pub enum FolderError {
         why: String,
     },
     /// A step is none.
-    #[error("{}, step {number}: {why}\n  it says {step}\n  steps are described in host/mock/src/scenario/step.rs", .file.display())]
+    #[error("{}, step {number}: {why}\n  it says {step}\n  steps are described in tests/script/src/step.rs", .file.display())]
     NoStep {
         /// Which file.
         file: PathBuf,
@@ -86,8 +99,18 @@ pub enum FolderError {
         /// What it says.
         step: Value,
     },
+    /// It is marked for the test bed, and a step can't be done there.
+    #[error("{}, step {number}, can't be done on the test bed: {why}\n  take the mark 'bed' out of expect.yaml, or the step out", .file.display())]
+    NotOnBed {
+        /// Which file.
+        file: PathBuf,
+        /// Which step, from 1.
+        number: usize,
+        /// Why.
+        why: &'static str,
+    },
     /// What is expected makes no sense.
-    #[error("{}: {why}; fields are described in host/mock/src/scenario/folder.rs", .file.display())]
+    #[error("{}: {why}; fields are described in tests/script/src/folder.rs", .file.display())]
     NoExpectation {
         /// Which file.
         file: PathBuf,
@@ -116,8 +139,12 @@ impl Scenario {
         });
         let steps: Vec<Step> = steps.collect::<Result<_, _>>()?;
         let file = folder.join("expect.yaml");
-        let expect =
-            serde_json::from_value(yaml(&file)?).map_err(|error| FolderError::NoExpectation { file, why: error.to_string() })?;
+        let no_expectation = |why: String| FolderError::NoExpectation { file: file.clone(), why };
+        let expect: Expect = serde_json::from_value(yaml(&file)?).map_err(|error| no_expectation(error.to_string()))?;
+        if expect.bed.is_some() {
+            bed::can_judge(&expect).map_err(|why| no_expectation(why.to_owned()))?;
+            fits_the_bed(&folder.join("script.yaml"), &steps)?;
+        }
         let mut manifests = BTreeMap::new();
         for step in &steps {
             if let Step::Apply(name) = step {
@@ -160,6 +187,15 @@ impl Scenario {
     }
 }
 
+fn fits_the_bed(file: &Path, steps: &[Step]) -> Result<(), FolderError> {
+    for (index, step) in steps.iter().enumerate() {
+        if let OnBed::Never(why) = bed::on_bed(step) {
+            return Err(FolderError::NotOnBed { file: file.into(), number: index + 1, why });
+        }
+    }
+    Ok(())
+}
+
 fn text<T: Serialize>(value: &T) -> std::io::Result<String> {
     serde_saphyr::to_string(value).map_err(|error| std::io::Error::other(error.to_string()))
 }
@@ -178,8 +214,8 @@ fn documents(file: &Path) -> Result<Vec<Value>, FolderError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::step::{NodeState, Wait, Writes};
     use super::*;
+    use crate::step::{NodeState, Wait, Writes};
 
     fn folder(name: &str, script: &str, expect: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("vko-folder-{}-{name}", std::process::id()));
@@ -223,6 +259,19 @@ mod tests {
             ),
             ("manifest", "- apply: none.yaml\n", "about: x", vec!["none.yaml", "manifests that its steps name"]),
             ("expect", "- heal\n", "abuot: x", vec!["expect.yaml", "abuot", "`about`"]),
+            (
+                "not on the bed",
+                "- heal\n- api-compact\n",
+                "bed: full",
+                vec!["script.yaml, step 2", "on the test bed", "history", "'bed'"],
+            ),
+            (
+                "not judged there",
+                "- heal\n",
+                "bed: quick\ntwo-writers-seconds: 0\n",
+                vec!["expect.yaml", "two-writers-seconds", "test bed"],
+            ),
+            ("tier", "- heal\n", "bed: true", vec!["expect.yaml"]),
             ("yaml", "- [", "about: x", vec!["script.yaml is no YAML"]),
         ] {
             let error = Scenario::read(&folder(name, script, expect)).unwrap_err().to_string();

@@ -5,22 +5,27 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vko_api::names;
-use vko_apiserver::Store;
 
-use super::Violation;
-use crate::bed::NAMESPACE;
+use crate::View;
+use crate::outcome::Violation;
 
 /// Kinds that are rendered from the spec, whole.
 const RENDERED: [&str; 4] = ["statefulsets.apps", "services", "configmaps", "poddisruptionbudgets.policy"];
 /// Kinds that have a life of their own; that they are there is what counts. Claims outlive what they were made for.
 const NAMED: [&str; 2] = ["pods", "secrets"];
 
+/// All kinds that count, as resources.
+pub fn resources() -> impl Iterator<Item = &'static str> {
+    RENDERED.into_iter().chain(NAMED)
+}
+
 /// The objects that an instance's spec leads to, by resource and name.
-pub fn ending(store: &Store) -> BTreeMap<String, Value> {
-    let of = |resource: &'static str| store.list(resource, Some(NAMESPACE));
-    let rendered = RENDERED.into_iter().flat_map(of).map(|(key, object)| (key, stripped(object)));
-    let named = NAMED.into_iter().flat_map(of).map(|(key, _)| (key, json!("there")));
-    rendered.chain(named).map(|(key, value)| (format!("{}/{}", key.resource, key.name), value)).collect()
+pub fn ending(view: &dyn View) -> BTreeMap<String, Value> {
+    let name = |resource: &str, object: &Value| format!("{resource}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+    let of = |resource: &'static str| view.all(resource).into_iter().map(move |object| (name(resource, object), object));
+    let rendered = RENDERED.into_iter().flat_map(of).map(|(name, object)| (name, stripped(object)));
+    let named = NAMED.into_iter().flat_map(of).map(|(name, _)| (name, json!("there")));
+    rendered.chain(named).collect()
 }
 
 fn stripped(object: &Value) -> Value {

@@ -1,12 +1,16 @@
 //! What a script can say. A step is one key with its arguments; names are those of Kubernetes and of docs/losses.md.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vko_apiserver::fault::Fault;
 
-use super::target::Target;
+use crate::target::Target;
+
+/// Ready for so long, an instance has got over what was before: a look comes at least every five seconds.
+pub const CALM: Duration = Duration::from_secs(6);
 
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -176,8 +180,7 @@ impl From<Targets> for Words {
 pub enum Wait {
     /// The instance of that name is ready, for the spec of now.
     Ready(String),
-    /// An operator leads, and the instance of that name was ready for [`CALM`](super::run::CALM) on end: what was before is
-    /// over.
+    /// An operator leads, and the instance of that name was ready for [`CALM`] on end: what was before is over.
     Calm(String),
     /// A condition of an instance.
     Condition {
@@ -205,12 +208,29 @@ pub enum Wait {
     Unready(Targets),
     /// The pods are ready.
     PodsReady(Targets),
+    /// The pods' servers say that they load their data.
+    Loading(Targets),
     /// So many pods of the instances are there.
     Pods(usize),
     /// That operator holds the Lease.
     Leader(String),
     /// An operator ended by itself: the effect after which it was to die has happened.
     OperatorEnded(String),
+}
+
+impl Wait {
+    /// The pods that it is about.
+    pub fn targets(&self) -> Option<&Targets> {
+        match self {
+            Self::PrimaryNot(pods)
+            | Self::Replaced(pods)
+            | Self::Gone(pods)
+            | Self::Unready(pods)
+            | Self::PodsReady(pods)
+            | Self::Loading(pods) => Some(pods),
+            _ => None,
+        }
+    }
 }
 
 /// A condition. Only what is said counts.

@@ -1,12 +1,13 @@
 //! Whom a step means: pods by name, by role, by what they were called before.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vko_api::names;
-use vko_apiserver::{Key, Store};
 
-use super::INSTANCE;
-use crate::bed::NAMESPACE;
+use crate::step::Targets;
+use crate::{INSTANCE, VALKEYS, View};
 
 /// A word for pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,29 +157,52 @@ impl Pod {
 }
 
 /// All pods of instances.
-pub fn pods(store: &Store) -> Vec<Pod> {
-    store.list("pods", Some(NAMESPACE)).map(|(_, pod)| seen(store, pod)).collect()
+pub fn pods(view: &dyn View) -> Vec<Pod> {
+    view.all("pods").into_iter().map(|pod| seen(view, pod)).collect()
 }
 
 /// The pod of that name.
-pub fn named(store: &Store, name: &str) -> Option<Pod> {
-    store.get(&Key::new("pods", NAMESPACE, name)).map(|pod| seen(store, pod))
+pub fn named(view: &dyn View, name: &str) -> Option<Pod> {
+    view.get("pods", name).map(|pod| seen(view, pod))
 }
 
-fn seen(store: &Store, object: &Value) -> Pod {
+fn seen(view: &dyn View, object: &Value) -> Pod {
     let mut pod = Pod::of(object);
-    let valkey = store.get(&Key::new("valkeys.rds.valkey.buf.red", NAMESPACE, &pod.instance));
+    let valkey = view.get(VALKEYS, &pod.instance);
     let nodes = valkey.filter(|valkey| valkey["spec"]["arch"] == "cluster").and_then(|valkey| valkey.pointer("/status/nodes"));
     let leads = |node: &Value| node["podName"] == *pod.name && node["role"] == "master";
     pod.primary |= nodes.and_then(Value::as_array).is_some_and(|nodes| nodes.iter().any(leads));
     pod
 }
 
+/// Pods by the names that steps gave them.
+pub type Remembered = BTreeMap<String, Vec<Pod>>;
+
+/// Whom a step means, now.
+///
+/// # Errors
+/// The target that is nobody.
+pub fn meant(view: &dyn View, targets: &Targets, remembered: &Remembered) -> Result<Vec<Pod>, Target> {
+    let mut all = Vec::new();
+    for target in &targets.0 {
+        let found = match target {
+            Target::Remembered(name) => remembered.get(name).cloned().unwrap_or_default(),
+            Target::Named(name) => named(view, name).into_iter().collect(),
+            Target::Found { what, shard, instance } => found(view, *what, *shard, instance.as_deref()),
+        };
+        if found.is_empty() {
+            return Err(target.clone());
+        }
+        all.extend(found);
+    }
+    Ok(all)
+}
+
 /// The pods of an instance (one shard of it, or all) that are `what`.
-pub fn found(store: &Store, what: What, shard: Option<u32>, instance: Option<&str>) -> Vec<Pod> {
+pub fn found(view: &dyn View, what: What, shard: Option<u32>, instance: Option<&str>) -> Vec<Pod> {
     let instance = instance.unwrap_or(INSTANCE);
     let of_shard = |pod: &Pod| shard.is_none_or(|shard| pod.workload == names::shard_workload(instance, shard));
-    let mut all = pods(store);
+    let mut all = pods(view);
     all.retain(|pod| pod.instance == instance && of_shard(pod));
     all.retain(|pod| match what {
         What::Primary => pod.primary,
