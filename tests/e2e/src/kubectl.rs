@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -33,6 +34,19 @@ pub fn kubectl() -> Result<Command> {
 /// It fails.
 pub fn run(args: &[&str]) -> Result<String> {
     command::run(kubectl()?.args(args))
+}
+
+/// Whether the cluster's own Service, and so what it makes for others by itself, is on IPv6.
+///
+/// # Errors
+/// The request fails.
+pub fn is_ipv6() -> Result<bool> {
+    static FAMILY: OnceLock<String> = OnceLock::new();
+    if let Some(family) = FAMILY.get() {
+        return Ok(family == "IPv6");
+    }
+    let family = run(&["get", "service", "kubernetes", "--namespace", "default", "--output=jsonpath={.spec.ipFamilies[0]}"])?;
+    Ok(FAMILY.get_or_init(|| family) == "IPv6")
 }
 
 /// Applies a manifest server-side, as a person would. An object that somebody else owns a field of is taken over.

@@ -9,7 +9,7 @@ use crate::Result;
 /// How much is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Every run: about a quarter of an hour in all.
+    /// Every run: each subject on the newest line.
     Quick,
     /// Everything about a subject: all server lines, all crash points.
     Full,

@@ -100,8 +100,8 @@ fn the_status_is_of_what_runs(instance: &Instance, version: &str, members: u32) 
 fn an_open_default_user_is_asked_for() -> Result {
     let _operator = operator::shared()?;
     space::with("create-open", |namespace| {
-        let mut manifest = Wanted { members: 1, ..Wanted::default() }.manifest("open");
-        manifest["spec"]["access"] = serde_json::json!({"openDefaultUser": true});
+        let mut manifest = Wanted { members: 1, ..Wanted::default() }.manifest("open")?;
+        manifest["spec"]["access"]["openDefaultUser"] = true.into();
         kubectl::apply(namespace, &manifest.to_string())?;
         let instance = Instance { namespace: namespace.into(), name: "open".into(), arch: Arch::Replica };
         instance.wait_ready()?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use vko_e2e::instance::{Arch, Instance, MONITOR, Pod, Wanted, condition};
+use vko_e2e::instance::{Arch, Instance, MONITOR, Pod, Wanted, condition, on_its_family};
 use vko_e2e::server::Login;
 use vko_e2e::settings::Tier;
 use vko_e2e::strike::{
@@ -131,13 +131,13 @@ fn two_instances_on_one_sentinel_group() -> Result {
             "apiVersion": "valkey.buf.red/v1alpha1", "kind": "Sentinel", "metadata": {"name": "shared"},
             "spec": {"replicas": 3, "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}}},
         });
-        kubectl::apply(namespace, &group.to_string())?;
+        kubectl::apply(namespace, &on_its_family(group)?.to_string())?;
         kubectl::wait(namespace, "sentinel/shared", "condition=Ready", Duration::from_secs(120))?;
         let pods = kubectl::list(namespace, "pods", "buf.red/name=shared")?;
         let nodes: Vec<Value> = pods.iter().map(|pod| json!({"ip": pod["status"]["podIP"], "port": 26379})).collect();
         assert_eq!(nodes.len(), 3, "{pods:?}");
         for name in ["a", "b"] {
-            let mut manifest = of("9.1", 2, 3).manifest(name);
+            let mut manifest = of("9.1", 2, 3).manifest(name)?;
             manifest["spec"]["sentinel"] = json!({
                 "sentinelReference": {"nodes": nodes, "auth": {"passwordSecret": "failover-acl-shared-operator-secret", "username": "operator"}},
                 "monitorConfig": {"down-after-milliseconds": "3000", "failover-timeout": "30000", "parallel-syncs": "1"},

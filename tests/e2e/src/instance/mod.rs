@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-pub use self::wanted::{Arch, MEMBERS_OF_SENTINELS, Wanted};
+pub use self::wanted::{Arch, MEMBERS_OF_SENTINELS, Wanted, on_its_family};
 use crate::entrance::{Directory, Entrance};
 use crate::server::Login;
 use crate::{Result, kubectl, operator, wait};
@@ -85,7 +85,7 @@ impl Instance {
     /// # Errors
     /// It is refused.
     pub fn apply(namespace: &str, name: &str, wanted: &Wanted) -> Result<Self> {
-        kubectl::apply(namespace, &wanted.manifest(name).to_string())?;
+        kubectl::apply(namespace, &wanted.manifest(name)?.to_string())?;
         Ok(Self { namespace: namespace.into(), name: name.into(), arch: wanted.arch })
     }
 

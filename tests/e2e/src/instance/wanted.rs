@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::{Result, kubectl};
+
 /// Architecture, and what comes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arch {
@@ -98,8 +100,11 @@ impl Wanted {
         (self.arch.data_sets() * self.members + self.arch.sentinels()) as usize
     }
 
-    /// The manifest.
-    pub fn manifest(&self, name: &str) -> Value {
+    /// The manifest: on the cluster's address family.
+    ///
+    /// # Errors
+    /// The cluster doesn't say which one that is.
+    pub fn manifest(&self, name: &str) -> Result<Value> {
         let mut spec = json!({
             "version": self.version,
             "arch": self.arch.name(),
@@ -128,6 +133,17 @@ impl Wanted {
         if self.finalizers.as_array().is_some_and(|finalizers| !finalizers.is_empty()) {
             metadata["finalizers"] = self.finalizers.clone();
         }
-        json!({"apiVersion": "rds.valkey.buf.red/v1alpha1", "kind": "Valkey", "metadata": metadata, "spec": spec})
+        on_its_family(json!({"apiVersion": "rds.valkey.buf.red/v1alpha1", "kind": "Valkey", "metadata": metadata, "spec": spec}))
     }
+}
+
+/// A manifest of a `Valkey` or `Sentinel`, asking for the address family that the cluster under test has.
+///
+/// # Errors
+/// The cluster doesn't say which one that is.
+pub fn on_its_family(mut manifest: Value) -> Result<Value> {
+    if kubectl::is_ipv6()? {
+        manifest["spec"]["access"]["ipFamilyPrefer"] = "IPv6".into();
+    }
+    Ok(manifest)
 }

@@ -9,7 +9,7 @@ use vko_script::target::{self, Pod};
 use vko_script::{Scenario, VALKEYS, View, wait};
 
 use super::Stage;
-use crate::instance::{Arch, Instance, MEMBERS_OF_SENTINELS};
+use crate::instance::{Arch, Instance, MEMBERS_OF_SENTINELS, on_its_family};
 use crate::losses::bound;
 use crate::wait::Look;
 use crate::writer::{Pace, Writer};
@@ -67,8 +67,10 @@ impl Stage<'_> {
 
     fn apply(&self, file: &str) -> Result {
         for object in self.scenario.manifests.get(file).into_iter().flatten() {
+            let is_valkey = object["kind"] == "Valkey";
+            let object = &if is_valkey { on_its_family(object.clone())? } else { object.clone() };
             kubectl::apply(self.namespace, &object.to_string())?;
-            if object["kind"] == "Valkey" {
+            if is_valkey {
                 self.caught_up(VALKEYS, operator::name(object))?;
             }
         }
