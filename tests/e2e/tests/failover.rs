@@ -3,13 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
 use vko_e2e::instance::{Arch, Instance, MONITOR, Pod, Wanted, condition, on_its_family};
-use vko_e2e::server::Login;
 use vko_e2e::settings::Tier;
 use vko_e2e::strike::{
     SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, replace_all, under_writes,
@@ -62,14 +60,9 @@ fn keys_go_in_and_come_out(instance: &Instance) -> Result {
     Ok(())
 }
 
-/// A Sentinel, as the operator sees it.
-fn at_sentinel(instance: &Instance, pod: &Pod) -> Result<Login> {
-    let login = instance.at(pod, "operator")?;
-    Ok(Login { address: SocketAddr::new(login.address.ip(), 26379), ..login })
-}
-
 fn master(instance: &Instance, sentinel: &Pod, monitor: &str) -> Result<std::collections::BTreeMap<String, String>> {
-    let all: Vec<std::collections::BTreeMap<String, String>> = at_sentinel(instance, sentinel)?.ask(&["SENTINEL", "MASTERS"])?;
+    let all: Vec<std::collections::BTreeMap<String, String>> =
+        instance.at_sentinel(sentinel, "operator")?.ask(&["SENTINEL", "MASTERS"])?;
     let found = all.into_iter().find(|facts| facts.get("name").map(String::as_str) == Some(monitor));
     found.with_context(|| format!("{} has no monitor {monitor}", sentinel.name))
 }
@@ -159,7 +152,7 @@ fn two_instances_on_one_sentinel_group() -> Result {
         let group = Instance { namespace: namespace.into(), name: "shared".into(), arch: Arch::Failover { sentinels: 3 } };
         for sentinel in group.sentinels()? {
             let all: Vec<std::collections::BTreeMap<String, String>> =
-                at_sentinel(&group, &sentinel)?.ask(&["SENTINEL", "MASTERS"])?;
+                group.at_sentinel(&sentinel, "operator")?.ask(&["SENTINEL", "MASTERS"])?;
             let names: Vec<&String> = all.iter().filter_map(|facts| facts.get("name")).collect();
             assert_eq!(
                 names,
@@ -332,7 +325,7 @@ fn the_role_label_follows_a_switch_by_its_event() -> Result {
         let instance = Instance::create(namespace, "x", &of("9.1", 2, 3))?;
         let primary = instance.primary()?;
         let sentinel = instance.sentinels()?.remove(0);
-        assert_eq!(at_sentinel(&instance, &sentinel)?.ask::<String>(&["SENTINEL", "FAILOVER", MONITOR])?, "OK");
+        assert_eq!(instance.at_sentinel(&sentinel, "operator")?.ask::<String>(&["SENTINEL", "FAILOVER", MONITOR])?, "OK");
         let began = Instant::now();
         instance.wait_primary_other_than(&primary)?;
         figure("failover: SENTINEL FAILOVER to label, ms", began.elapsed().as_millis());

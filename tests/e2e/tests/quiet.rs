@@ -2,13 +2,14 @@
 //! it: what the operator asks for in their namespaces is theirs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
-use vko_e2e::instance::{Instance, Pod, Wanted};
+use vko_e2e::instance::{Instance, Wanted};
 use vko_e2e::observe::{Requests, mark, requests};
-use vko_e2e::server::client_field;
+use vko_e2e::server::{Login, client_field};
 use vko_e2e::{Result, bed, figure, operator, skipped, space, wait};
 
 const QUIET: Duration = Duration::from_secs(120);
@@ -33,10 +34,11 @@ fn two_minutes_without_a_request_and_with_light_probes_alone() -> Result {
             all.iter().map(|(name, wanted)| Instance::create(namespace, name, wanted)).collect::<Result<_>>()?;
         wait_until_quiet(namespace)?;
         let since = mark()?;
-        let before = sessions(&all)?;
+        let (before, at_sentinels) = (sessions(&all)?, connections_to_sentinels(&all)?);
         // The subject itself: time in which nothing may happen.
         std::thread::sleep(QUIET);
         let after = sessions(&all)?;
+        assert_eq!(connections_to_sentinels(&all)?, at_sentinels);
         let made = requests(&since, operator::USER)?;
         let count = |wanted: &dyn Fn(&Requests) -> bool| made.iter().filter(|row| wanted(row)).map(|row| row.count).sum::<u64>();
         figure("quiet: requests in 2 minutes for the Lease", count(&|row| row.resource == "leases"));
@@ -75,20 +77,36 @@ fn sessions(instances: &[Instance]) -> Result<BTreeMap<String, Vec<(String, u64)
     let mut sessions = BTreeMap::new();
     for instance in instances {
         for pod in instance.servers()? {
-            sessions.insert(pod.name.clone(), of_operator(instance, &pod)?);
+            sessions.insert(pod.name.clone(), of_operator(&instance.at(&pod, "default")?)?);
         }
     }
     Ok(sessions)
 }
 
-fn of_operator(instance: &Instance, pod: &Pod) -> Result<Vec<(String, u64)>> {
-    let clients: String = instance.at(pod, "default")?.ask(&["CLIENT", "LIST"])?;
+fn of_operator(server: &Login) -> Result<Vec<(String, u64)>> {
+    let clients: String = server.ask(&["CLIENT", "LIST"])?;
     let own = clients.lines().filter(|line| client_field(line, "user") == Some("operator"));
     let facts = own.map(|line| {
         let field = |name| client_field(line, name).unwrap_or_else(|| panic!("no {name} in {line}"));
         (field("id").to_owned(), field("tot-cmds").parse().expect("a number"))
     });
     Ok(facts.collect())
+}
+
+/// The acting operator's connections to each Sentinel, by its own end: one for questions and one for what the Sentinel publishes.
+/// No account of a Sentinel may list clients, so the pod's kernel is asked.
+fn connections_to_sentinels(instances: &[Instance]) -> Result<BTreeMap<String, BTreeSet<SocketAddr>>> {
+    let leader = operator::leader()?;
+    let ip: IpAddr = leader["status"]["podIP"].as_str().expect("the operator has an address").parse()?;
+    let mut all = BTreeMap::new();
+    for pod in instances.iter().map(Instance::sentinels).collect::<Result<Vec<_>>>()?.concat() {
+        let mut peers = bed::peers(&pod.uid, 26379)?;
+        peers.retain(|peer| peer.ip() == ip);
+        assert_eq!(peers.len(), 2, "{}: {peers:?}", pod.name);
+        all.insert(pod.name, peers);
+    }
+    assert!(!all.is_empty(), "no Sentinel was looked at");
+    Ok(all)
 }
 
 fn the_same_connections_with_few_commands(

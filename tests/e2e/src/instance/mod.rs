@@ -365,6 +365,15 @@ impl Instance {
         self.login(SocketAddr::new(ip, 6379), account)
     }
 
+    /// An account at a Sentinel.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub fn at_sentinel(&self, pod: &Pod, account: &str) -> Result<Login> {
+        let login = self.at(pod, account)?;
+        Ok(Login { address: SocketAddr::new(login.address.ip(), 26379), ..login })
+    }
+
     /// As an application of this architecture enters.
     ///
     /// # Errors
