@@ -1,5 +1,5 @@
-//! The operator asks for nothing that it may not do, and may do nothing that it never asks for: both by the audit log, against the
-//! roles that the chart made.
+//! The operator asks for nothing that it may not do, and may do nothing that it never asks for: both by the audit log, against
+//! the roles that the chart made.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
