@@ -99,7 +99,7 @@ pub fn objects(findings: &mut Findings, needles: &[Needle], namespace: &str) -> 
     Ok(())
 }
 
-/// Looks through the logs of a namespace's pods.
+/// Looks through the logs of a namespace's pods, and those of their containers' former runs.
 ///
 /// # Errors
 /// A request fails.
@@ -108,6 +108,12 @@ pub fn logs(findings: &mut Findings, needles: &[Needle], namespace: &str) -> Res
         let name = operator::name(&pod);
         let text = kubectl::run(&["logs", name, "--namespace", namespace, "--all-containers"])?;
         findings.look(needles, &format!("log of {namespace}/{name}"), text.as_bytes());
+        let containers = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        for container in containers.filter(|status| status["restartCount"].as_u64() > Some(0)) {
+            let container = container["name"].as_str().unwrap_or_default();
+            let text = kubectl::run(&["logs", name, "--namespace", namespace, "--container", container, "--previous"])?;
+            findings.look(needles, &format!("former log of {namespace}/{name}"), text.as_bytes());
+        }
     }
     Ok(())
 }

@@ -4,13 +4,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use vko_e2e::instance::{Arch, Instance, Wanted};
+use vko_e2e::instance::{Instance, Wanted};
 use vko_e2e::search::{Findings, Needle, logs, objects, processes};
-use vko_e2e::{Result, bed, kubectl, operator, skipped, space};
+use vko_e2e::{Result, bed, kubectl, operator, skipped, space, strike};
 
-const ACCOUNTS: [&str; 5] = ["default", "hook", "operator", "probe", "replication"];
-/// Of the failover architecture, besides.
-const SENTINELS: &str = "sentinel";
+/// Accounts of each instance: the Secrets that were found must be at least so many.
+const ACCOUNTS_MIN: usize = 5;
 /// Where Secrets are mounted in a member's pod, and the operator's own token. A Sentinel keeps what it logs in with in its own
 /// file, which it must be able to write: that one lies in memory.
 const SECRET_FOLDERS: [&str; 3] = ["/etc/valkey-accounts", "/var/run/secrets", "/run/valkey/sentinel.conf"];
@@ -25,18 +24,14 @@ fn no_password_outside_the_secrets() -> Result {
     let _operator = operator::shared()?;
     space::with("secrets", |namespace| {
         let all = [("r", Wanted::default()), ("f", Wanted::failover(2, 3)), ("c", Wanted::cluster(3, 2))];
-        let (mut instances, mut needles) = (Vec::new(), Vec::new());
+        let mut instances = Vec::new();
         for (name, wanted) in all {
             let instance = Instance::create(namespace, name, &Wanted { claims: true, ..wanted.clone() })?;
-            // Something happens, so that events, hooks and logs have a chance to tell.
-            kubectl::run(&["delete", "pod", &instance.primary()?.name, "--namespace", namespace])?;
-            instance.wait_settled(wanted.pods())?;
-            let sentinels = matches!(instance.arch, Arch::Failover { .. }).then_some(SENTINELS);
-            for account in ACCOUNTS.into_iter().chain(sentinels) {
-                needles.push(Needle::new(&format!("{name}/{account}"), &instance.password(account)?));
-            }
+            something_happens(&instance, wanted.pods())?;
             instances.push(instance);
         }
+        let mut needles = passwords(namespace)?;
+        assert!(needles.len() >= instances.len() * ACCOUNTS_MIN, "{} Secrets with a password", needles.len());
         assert_eq!(search(&instances, &needles)?, Findings::default());
         needles.push(Needle::new("nobody", PLANTED));
         let places = plant(&instances[0])?;
@@ -47,6 +42,28 @@ fn no_password_outside_the_secrets() -> Result {
         assert!(found.0.iter().all(|finding| finding.ends_with("nobody")), "{found:?}");
         Ok(())
     })
+}
+
+/// So that events, hooks and logs, also those of a container's former run, have a chance to tell.
+fn something_happens(instance: &Instance, pods: usize) -> Result {
+    let primary = instance.primary()?;
+    let replica = instance.servers()?.into_iter().find(|pod| pod.name != primary.name).expect("two members");
+    strike::kill_server(&replica)?;
+    instance.wait_lives_over(&[replica])?;
+    kubectl::run(&["delete", "pod", &primary.name, "--namespace", &instance.namespace])?;
+    instance.wait_settled(pods)
+}
+
+/// All that lie in Secrets of a namespace.
+fn passwords(namespace: &str) -> Result<Vec<Needle>> {
+    let mut needles = Vec::new();
+    for secret in kubectl::list(namespace, "secrets", "")? {
+        if let Some(encoded) = secret["data"]["password"].as_str() {
+            let password = String::from_utf8(STANDARD.decode(encoded)?)?;
+            needles.push(Needle::new(operator::name(&secret), &password));
+        }
+    }
+    Ok(needles)
 }
 
 fn search(instances: &[Instance], needles: &[Needle]) -> Result<Findings> {
@@ -85,8 +102,16 @@ fn plant(instance: &Instance) -> Result<Vec<String>> {
     let primary = instance.primary()?;
     kubectl::patch(namespace, &format!("pod/{}", primary.name), &json!({"metadata": {"annotations": {"planted": PLANTED}}}))?;
     places.push(format!("Pod {namespace}/{}", primary.name));
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "planted"}, "message": PLANTED, "reason": "Planted", "type": "Normal",
+        "involvedObject": {"kind": "Pod", "name": primary.name, "namespace": namespace},
+    });
+    kubectl::apply(namespace, &event.to_string())?;
+    places.push(format!("Event {namespace}/planted"));
+    // What the server's process writes to its output is the pod's log.
+    places.push(format!("log of {namespace}/{}", primary.name));
     // A process with it among its arguments and in its environment, a file of a volume, and an open one.
-    let script = "echo \"$2\" > /data/planted; exec 9</data/planted; sleep 600; :";
+    let script = "echo \"$2\" > /proc/1/fd/1; echo \"$2\" > /data/planted; exec 9</data/planted; sleep 600; :";
     let args = [
         "exec",
         &primary.name,

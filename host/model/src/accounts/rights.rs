@@ -42,7 +42,8 @@ fn patterns(account: Account, role: ServerRole, line: Line) -> &'static [&'stati
 /// One right per typed command. Who may set users may give itself anything, so this bounds mistakes, not an attacker.
 fn operator(role: ServerRole) -> Vec<&'static str> {
     let of_role = match role {
-        ServerRole::Replica | ServerRole::Failover => [OPERATOR_DATA, OPERATOR_REPLICATION].concat(),
+        ServerRole::Replica => [OPERATOR_DATA, OPERATOR_REPLICATION].concat(),
+        ServerRole::Failover => [OPERATOR_DATA, OPERATOR_REPLICATION, OPERATOR_FAILOVER].concat(),
         ServerRole::Cluster => [OPERATOR_DATA, OPERATOR_CLUSTER].concat(),
         ServerRole::Sentinel => OPERATOR_SENTINEL.to_vec(),
     };
@@ -66,9 +67,12 @@ const OPERATOR_DATA: &[&str] = &[
 ];
 
 const OPERATOR_REPLICATION: &[&str] = &[
-    "+replicaof",      // follow, detach, promote
-    "+failover",       // hand-over of the primary's role
-    "+client|pause",   // hold writes back in a hand-over
+    "+replicaof", // follow, detach, promote
+    "+failover",  // hand-over of the primary's role: the server holds writes back itself
+];
+
+const OPERATOR_FAILOVER: &[&str] = &[
+    "+client|pause",   // hold writes back in a hand-over that Sentinels carry out
     "+client|unpause", // and let them go on
 ];
 

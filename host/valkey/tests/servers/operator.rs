@@ -32,12 +32,11 @@ fn one_for_each_right(role: ServerRole, line: Line) -> Vec<(&'static str, Comman
         ("+config|set", Command::ConfigSet(vec![("timeout".into(), ConfigValue::Text("0".into()))])),
     ];
     let of_role = match role {
-        ServerRole::Replica | ServerRole::Failover => vec![
-            ("+replicaof", Command::ReplicaOfNobody { loopback: LOOPBACK }),
-            ("+failover", Command::FailoverAbort),
-            ("+client|pause", Command::PauseWrites { time_ms: 1 }),
-            ("+client|unpause", Command::Unpause),
-        ],
+        ServerRole::Replica => replication(),
+        ServerRole::Failover => {
+            [replication(), vec![("+client|pause", Command::PauseWrites { time_ms: 1 }), ("+client|unpause", Command::Unpause)]]
+                .concat()
+        }
         ServerRole::Cluster => vec![
             ("+cluster|info", Command::ClusterProbe),
             ("+cluster|slots", Command::ClusterProbe),
@@ -54,6 +53,10 @@ fn one_for_each_right(role: ServerRole, line: Line) -> Vec<(&'static str, Comman
         ServerRole::Sentinel => return [everywhere, one_for_each_right_at_a_sentinel()].concat(),
     };
     [everywhere, data, of_role].concat()
+}
+
+fn replication() -> Vec<(&'static str, Command)> {
+    vec![("+replicaof", Command::ReplicaOfNobody { loopback: LOOPBACK }), ("+failover", Command::FailoverAbort)]
 }
 
 fn one_for_each_right_at_a_sentinel() -> Vec<(&'static str, Command)> {
