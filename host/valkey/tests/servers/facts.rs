@@ -3,6 +3,7 @@
 use vko_core::command::{Command, ConfigValue, Reply};
 use vko_core::secret::Secret;
 use vko_core::world::ServerError;
+use vko_model::accounts::ServerRole;
 use vko_model::info::Role;
 use vko_model::{Info, Line};
 use vko_valkey::Administration;
@@ -53,7 +54,7 @@ async fn a_lone_primary_says_all_that_a_full_look_needs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn paused_writes_show_from_8_1_on() {
     for line in Line::ALL {
-        let server = Server::start(line, "");
+        let server = Server::start_as(ServerRole::Failover, line, "");
         let servers = Administration::new();
         let shown = |so: bool| (line > Line::V7_2).then_some(so);
         assert_eq!(info(&servers, &server, Command::FullInfo).await.writes_paused, shown(false), "{line}");

@@ -112,7 +112,9 @@ async fn each_right_of_a_server(server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_works() {
     for line in Line::ALL {
-        let (primary, replica) = (Server::start(line, ""), Server::start(line, "replicaof 127.0.0.1 1\n"));
+        // Of the failover architecture, whose operator may do the most.
+        let (primary, replica) =
+            (Server::start_as(ServerRole::Failover, line, ""), Server::start(line, "replicaof 127.0.0.1 1\n"));
         let servers = Administration::new();
         let (first, second) = (primary.target("operator"), replica.target("operator"));
         let follow = Command::ReplicaOf { ip: LOOPBACK, port: primary.port };
