@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Deserializer, Value};
 
-use crate::{Result, bed, kubectl};
+use crate::{Result, bed, command, kubectl, settings};
 
 /// Events about an object, as (reason, note).
 ///
@@ -102,6 +104,29 @@ fn request(row: &Value) -> Requests {
         denied: row["denied"].as_bool().unwrap_or_default(),
         count: row["count"].as_u64().unwrap_or_default(),
     }
+}
+
+/// Digest of a file's content, in hexadecimal digits.
+///
+/// # Errors
+/// It can't be read.
+pub fn sha256(file: &Path) -> Result<String> {
+    let line = command::run(Command::new("sha256sum").arg(file))?;
+    line.split(' ').next().map(str::to_owned).context("sha256sum says nothing")
+}
+
+/// That a status names this policy, and on the test bed, whose operator was built here, the very component: nothing else decided.
+///
+/// # Errors
+/// It says otherwise.
+pub fn decided_by(status: &Value, name: &str) -> Result {
+    let policy = &status["policy"];
+    ensure!(policy["name"] == name, "{name} shall decide, and the status says {policy}");
+    if bed::is_here() {
+        let digest = sha256(&Path::new(&settings::required("VKO_GUESTS")?).join(format!("vko-{name}.wasm")))?;
+        ensure!(policy["digest"] == digest.as_str(), "the component is {digest}, and the status says {policy}");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn the_status_is_of_what_runs(instance: &Instance, shards: u32, members: u32) ->
     let valkey = instance.object()?;
     let status = &valkey["status"];
     assert_eq!(status["phase"], "Ready", "{status}");
-    assert_eq!(status["policy"]["name"], "cluster", "{status}");
+    observe::decided_by(status, "cluster")?;
     for (kind, expected) in [("Ready", "True"), ("Accepted", "True"), ("Degraded", "False"), ("Stalled", "False")] {
         assert_eq!(
             condition(&valkey, kind).map(|condition| &condition["status"]),

@@ -12,7 +12,7 @@ use vko_e2e::settings::Tier;
 use vko_e2e::strike::{
     SOME, delete_pod, delete_pods, delete_primary, empty_primary, kill_primary, kill_server, replace_all, under_writes,
 };
-use vko_e2e::{Result, bed, figure, kubectl, operator, settings, skipped, space, wait};
+use vko_e2e::{Result, bed, figure, kubectl, observe, operator, settings, skipped, space, wait};
 
 const KEYS: usize = 1000;
 
@@ -88,7 +88,7 @@ fn the_status_is_of_what_runs(instance: &Instance, members: u32, sentinels: u32)
     let valkey = instance.object()?;
     let status = &valkey["status"];
     assert_eq!(status["phase"], "Ready", "{status}");
-    assert_eq!(status["policy"]["name"], "failover", "{status}");
+    observe::decided_by(status, "failover")?;
     for (kind, expected) in [("Ready", "True"), ("Accepted", "True"), ("Degraded", "False"), ("Stalled", "False")] {
         assert_eq!(
             condition(&valkey, kind).map(|condition| &condition["status"]),

@@ -198,8 +198,8 @@ fn manifest(config_map: &mut Value, key: &str, value: &str) {
 fn component(config_map: &mut Value, bytes: &[u8]) {
     let file = std::env::temp_dir().join(format!("vko-e2e-{}-component", std::process::id()));
     std::fs::write(&file, bytes).expect("a file in the temporary folder");
-    let digest = command::run(Command::new("sha256sum").arg(&file)).expect("sha256sum");
+    let digest = observe::sha256(&file).expect("sha256sum");
     std::fs::remove_file(&file).expect("the file that was written");
     config_map["binaryData"]["component"] = json!(STANDARD.encode(bytes));
-    manifest(config_map, "sha256", digest.split(' ').next().expect("a digest"));
+    manifest(config_map, "sha256", &digest);
 }
