@@ -45,6 +45,7 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 use vko_api::images::Images;
 
+use crate::allowance::Allowance;
 use crate::detached::Detached;
 use crate::execute::tracks::Tracks;
 use crate::former::Former;
@@ -61,7 +62,7 @@ use crate::settings::Settings;
 use crate::site::Site;
 use crate::world::World;
 
-use self::rest::{rest, worked};
+use self::rest::{LOOKS, rest, worked};
 use self::volumes::Volumes;
 
 /// Between looks at a quiet instance, whatever happens.
@@ -162,7 +163,9 @@ impl<W: World> Instance<W> {
     /// so a wake is either met by another look or finds the end.
     pub async fn run(mut self, ended: Arc<Mutex<bool>>) {
         let mut policies = self.shared.registry.subscribe();
+        let mut looks = Allowance::new(LOOKS);
         loop {
+            looks.spend(self.shared.world.monotonic());
             // What a panic leaves half-done is what any early end leaves: the next look starts from what is observed.
             let world = self.shared.world.clone();
             let (looked, work) = worked(AssertUnwindSafe(self.look()).catch_unwind(), || world.monotonic()).await;
@@ -195,7 +198,8 @@ impl<W: World> Instance<W> {
                 _ = policies.changed() => {}
                 () = world.sleep(time.min(LOOK_ANYWAY)) => {}
             }
-            let left = rest.saturating_sub(world.monotonic().saturating_sub(rested_from));
+            let now = world.monotonic();
+            let left = rest.saturating_sub(now.saturating_sub(rested_from)).max(looks.wait(now));
             if !left.is_zero() {
                 world.sleep(left).await;
             }

@@ -2,12 +2,20 @@
 //!
 //! # Guarantees
 //! 1. No instance keeps more than about half of one processor busy with looking.
-//! 2. One whose looks are light never rests: it looks at once when it is woken.
+//! 2. One whose looks are light looks at once when it is woken, but for [`LOOKS`]: whatever its policy answers, it doesn't write
+//!    more often than that for long.
 //! 3. A wake during a rest is met after it, at most [`REST_MAX`] later.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::Duration;
+
+use crate::allowance::Rate;
+
+/// Looks at one instance. What a look writes wakes the next one: a policy whose answers flap (another label each time, another
+/// message) would else write as fast as the API server answers. A creation takes 10 to 15 looks in its first second, and an
+/// instance at work up to seven a second.
+pub(super) const LOOKS: Rate = Rate { burst: 60, each: Duration::from_millis(400) };
 
 /// Work that is too little to rest from. A look at an instance of six servers takes about a millisecond.
 const LIGHT_MAX: Duration = Duration::from_millis(10);

@@ -4,6 +4,7 @@ mod fields;
 mod kinds;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -13,6 +14,7 @@ use vko_wit::common::Architecture;
 use vko_wit::observation::{Observed, Outcome, OutcomeKind};
 use vko_wit::planning::{Operation, Phase, Plan, PolicyError, Severity, Step, Track, Violation};
 
+use super::rest::LOOKS;
 use super::{Instance, Key, Next, Shared};
 use crate::guard::testing::mk_plan;
 use crate::journal::Journal;
@@ -262,7 +264,7 @@ async fn a_valkey_that_is_gone_is_ended_though_the_cache_still_shows_it() {
     change(&world, &topology_id(), |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z"));
     for _ in 0..6 {
         instance.look().await.unwrap();
-        world.sleep(std::time::Duration::from_secs(2)).await;
+        world.sleep(Duration::from_secs(2)).await;
         if world.object(&topology_id()).is_none() {
             break;
         }
@@ -281,7 +283,7 @@ async fn a_valkey_that_only_the_cache_misses_is_not_ended() {
         }
         for _ in 0..4 {
             instance.look().await.unwrap();
-            world.sleep(std::time::Duration::from_secs(2)).await;
+            world.sleep(Duration::from_secs(2)).await;
         }
         assert_eq!(count(&world, Kind::StatefulSet), 1, "deleting {deleting}");
         assert_eq!(world.effects(), Vec::<String>::new(), "deleting {deleting}");
@@ -302,7 +304,7 @@ async fn without_the_lease_no_workload_is_changed_and_none_is_ended() {
     world.state().objects.remove(&valkey_id());
     for _ in 0..6 {
         let _ = instance.look().await;
-        world.sleep(std::time::Duration::from_secs(2)).await;
+        world.sleep(Duration::from_secs(2)).await;
     }
     assert_eq!(count(&world, Kind::StatefulSet), 1);
 }
@@ -393,7 +395,7 @@ async fn secrets_that_an_end_left_behind_are_let_go() {
     assert_eq!(secrets(&world), held, "the Valkey lives: its servers use them");
     // A namespace that goes takes the topology object first, whose children the Valkey gets, and then the Valkey.
     world.state().objects.retain(|id, _| !Kind::INSTANCES.contains(&id.kind));
-    assert_eq!(instance.look().await.unwrap(), Next::After(std::time::Duration::from_secs(2)));
+    assert_eq!(instance.look().await.unwrap(), Next::After(Duration::from_secs(2)));
     let left = |object: &Value| {
         object.pointer("/metadata/finalizers").is_some_and(|all| all.to_string().contains(names::SECRET_FINALIZER))
     };
@@ -483,6 +485,48 @@ async fn a_policy_that_wants_nothing_leaves_what_is_there() {
     let status = world.object(&topology_id()).unwrap()["status"].clone();
     let ready = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap().clone();
     assert_eq!(ready["reason"], "PolicySilent", "{ready}");
+}
+
+/// A policy that says something else each time and wants to be asked again at once; it keeps when it was asked.
+struct Flapping(PolicyInfo, Arc<FakeWorld>, Mutex<Vec<Duration>>, Notify);
+
+const ASKED: usize = 200;
+
+impl Policy for Flapping {
+    fn info(&self) -> &PolicyInfo {
+        &self.0
+    }
+    fn decide(&self, _: &Observed) -> Result<Result<Plan, PolicyError>, GuestError> {
+        let mut asked = self.2.lock().unwrap();
+        asked.push(self.1.monotonic());
+        if asked.len() == ASKED {
+            self.3.notify_one();
+        }
+        let mut plan = mk_plan(Vec::new());
+        plan.status.message = format!("call {}", asked.len());
+        plan.look_again = 1;
+        Ok(Ok(plan))
+    }
+    fn validate(&self, _: &str, _: &str) -> Result<Vec<Violation>, GuestError> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_flaps_is_asked_at_the_rate_of_looks() {
+    let world = mk_world();
+    let policy = Arc::new(Flapping(info(), world.clone(), Mutex::default(), Notify::new()));
+    tokio::select! {
+        () = mk_instance_of(&world, policy.clone()).run(Arc::default()) => panic!("it ended"),
+        () = policy.3.notified() => {}
+    }
+    let asked = policy.2.lock().unwrap();
+    let (burst, each) = (LOOKS.burst as usize, LOOKS.each);
+    // The first looks may have asked nobody.
+    let (early, late) = (asked[burst / 2] - asked[0], asked[ASKED - 1] - asked[burst]);
+    assert!(early < each, "a burst isn't held up: {early:?}");
+    let due = each * u32::try_from(ASKED - 1 - burst).unwrap();
+    assert!(late >= due, "{} more within {late:?}, not {due:?}", ASKED - 1 - burst);
 }
 
 #[tokio::test]

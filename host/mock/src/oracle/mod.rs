@@ -8,7 +8,7 @@
 //!
 //! | oracle | what must hold |
 //! | --- | --- |
-//! | [`writers`] | never two servers that take writes for a slot beyond the bound; at the end one for each |
+//! | [`writers`] | never two servers that take writes for a slot beyond the bound; at the end one for each, the primary |
 //! | [`keeping`] | no claim and no Secret goes that should stay |
 //! | [`vko_script::outcome`] | pods' lives that were to be kept were; events were written as expected |
 //! | [`disruption`] | the operator takes at most one ready member of a workload out of service at a time |

@@ -1,6 +1,7 @@
-//! Who takes writes: for each slot that is asked about never two servers for longer than the bound, and one at the end.
+//! Who takes writes: for each slot that is asked about never two servers for longer than the bound, and one at the end: the one
+//! that is called the primary, to which applications are led.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Violation;
@@ -85,21 +86,27 @@ fn reigns(samples: &[Sample]) -> BTreeMap<(&str, usize), Vec<Reign>> {
     all
 }
 
-/// Keys that not exactly one of the pods that are there takes writes for, by their last answers.
-pub fn one_at_the_end(samples: &[Sample], instance: &str, pods: &BTreeSet<String>) -> Vec<Violation> {
+/// Keys that not exactly one of the pods that are there takes writes for, by their last answers, or one that isn't called the
+/// primary. `pods`: by UID, whether it is.
+pub fn one_at_the_end(samples: &[Sample], instance: &str, pods: &BTreeMap<String, bool>) -> Vec<Violation> {
     let mut last: BTreeMap<usize, BTreeMap<&str, &Sample>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.instance == instance && pods.contains(&sample.pod)) {
+    for sample in samples.iter().filter(|sample| sample.instance == instance && pods.contains_key(&sample.pod)) {
         last.entry(sample.key).or_default().insert(&sample.pod, sample);
     }
     if last.is_empty() {
         return vec![Violation::new("one-writer", format!("no server of {instance} was asked"))];
     }
     let wrong = |(key, by_pod): (usize, BTreeMap<&str, &Sample>)| {
-        let takers: Vec<&str> =
-            by_pod.values().filter(|sample| sample.verdict == Verdict::Taken).map(|sample| sample.name.as_str()).collect();
+        let takers: Vec<&&Sample> = by_pod.values().filter(|sample| sample.verdict == Verdict::Taken).collect();
         let answers: Vec<String> = by_pod.values().map(|sample| format!("{} {:?}", sample.name, sample.verdict)).collect();
-        let seen = format!("writes of {instance}'s key {key} are taken by {takers:?}, not by one: {}", answers.join(", "));
-        (takers.len() != 1).then(|| Violation::new("one-writer", seen))
+        let not_by = match takers[..] {
+            [one] if pods.get(&one.pod) == Some(&true) => return None,
+            [_] => "the one that is called the primary",
+            _ => "one",
+        };
+        let takers: Vec<&str> = takers.into_iter().map(|sample| sample.name.as_str()).collect();
+        let seen = format!("writes of {instance}'s key {key} are taken by {takers:?}, not by {not_by}: {}", answers.join(", "));
+        Some(Violation::new("one-writer", seen))
     };
     last.into_iter().filter_map(wrong).collect()
 }
@@ -142,16 +149,18 @@ mod tests {
 
     #[test]
     fn one_writer_at_the_end_by_table() {
-        for (case, text, expected) in [
-            ("one", "a- b+ a+ b-", 0),
-            ("none", "a+ b- a-", 1),
-            ("two", "a+ b+", 1),
-            ("silent is none", "a+ a? b-", 1),
-            ("another's that is gone doesn't count", "c+ a+ b-", 0),
+        for (case, text, primary, expected) in [
+            ("one", "a- b+ a+ b-", "a", 0),
+            ("none", "a+ b- a-", "a", 1),
+            ("two", "a+ b+", "a", 1),
+            ("silent is none", "a+ a? b-", "a", 1),
+            ("another's that is gone doesn't count", "c+ a+ b-", "a", 0),
+            ("one, and another is called the primary", "a+ b-", "b", 1),
+            ("one, and nobody is called the primary", "a+ b-", "", 1),
         ] {
-            let pods = ["a", "b"].map(String::from).into();
+            let pods = ["a", "b"].map(|pod| (pod.to_owned(), pod == primary)).into();
             assert_eq!(one_at_the_end(&samples(text), "demo", &pods).len(), expected, "{case}");
         }
-        assert_eq!(one_at_the_end(&[], "demo", &BTreeSet::new()).len(), 1, "nobody was asked");
+        assert_eq!(one_at_the_end(&[], "demo", &BTreeMap::new()).len(), 1, "nobody was asked");
     }
 }

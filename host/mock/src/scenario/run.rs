@@ -255,8 +255,8 @@ impl<'a> Stage<'a> {
             found.extend(quiet::storms(&recorded.requests));
             found.extend(outcome::events(expect, &recorded.events));
             if settled && expect.conditions.is_empty() {
-                let pods: BTreeSet<String> =
-                    self.bed.api.read(|store| target::pods(&Here(store))).into_iter().map(|pod| pod.uid).collect();
+                let pods =
+                    self.bed.api.read(|store| target::pods(&Here(store))).into_iter().map(|pod| (pod.uid, pod.primary)).collect();
                 let instances = self.bed.api.read(|store| wait::instances(&Here(store)));
                 found.extend(instances.iter().flat_map(|name| writers::one_at_the_end(&recorded.samples, name, &pods)));
             }
