@@ -1,10 +1,12 @@
-//! Whether a plan is one at all: every UID in it was observed, every text that should be JSON is. Whether it is wise is the
+//! Whether a plan is one at all: every UID in it was observed, every text that should be JSON is, and nothing is asked for twice
+//! that is one request to the API server: looks have a rate, so what a plan asks for once has one, too. Whether it is wise is the
 //! guard's business, not this module's.
 //!
 //! Sentinels are named by their own ids and node ids by the cluster; both may be of servers that are no pods of ours, so neither
 //! is checked.
 
 use std::collections::HashSet;
+use std::mem::discriminant;
 
 use serde_json::Value;
 use vko_wit::observation::Observed;
@@ -20,17 +22,49 @@ pub(crate) fn check(plan: &Plan, observed: &Observed) -> Result<(), String> {
     for (index, uid) in plan.routing.readers.iter().enumerate() {
         known.pod(&format!("routing.readers[{index}]"), uid)?;
     }
+    let mut objects = HashSet::new();
     for (index, desired) in plan.desired.iter().enumerate() {
+        let name = name(desired);
+        if !objects.insert((discriminant(desired), name)) {
+            return Err(format!("desired[{index}] describes {name:?} once more"));
+        }
         if let Desired::Extension(extension) = desired {
             json(&format!("desired[{index}].content"), &extension.content)?;
         }
     }
+    let mut asked = HashSet::new();
     for track in &plan.tracks {
         for (index, step) in track.steps.iter().enumerate() {
-            check_step(&known, &format!("track '{}' step {index}", track.subject), step)?;
+            let place = format!("track '{}' step {index}", track.subject);
+            check_step(&known, &place, step)?;
+            let again = requested(&step.operation).is_some_and(|uid| !asked.insert((discriminant(&step.operation), uid)));
+            if again {
+                return Err(format!("{place} asks once more for what an earlier step asks for: {:?}", step.operation));
+            }
         }
     }
     Ok(())
+}
+
+/// What tells one desired object from others of its case.
+fn name(desired: &Desired) -> (&str, &str) {
+    match desired {
+        Desired::Workload(workload) => ("", &workload.name),
+        Desired::Service(service) => ("", &service.name),
+        Desired::Budget(budget) => ("", &budget.workload),
+        Desired::Certificate(request) => ("", &request.name),
+        Desired::Extension(extension) => (&extension.kind, &extension.name),
+    }
+}
+
+/// UID of the object that a step asks the API server to change.
+fn requested(operation: &Operation) -> Option<&str> {
+    match operation {
+        Operation::Evict(uid) | Operation::ForceDelete(uid) | Operation::DeleteClaim(uid) => Some(uid),
+        Operation::DeleteObject(deletion) => Some(&deletion.uid),
+        Operation::ResizeClaim(size) => Some(&size.claim),
+        _ => None,
+    }
 }
 
 /// UIDs of the observation.
@@ -128,7 +162,7 @@ mod tests {
     use crate::native::NativePolicy;
     use vko_core::policy::Policy as _;
     use vko_misbehave::Misbehave;
-    use vko_wit::planning::{FenceSetting, Follow, Known as KnownValue, ObjectDeletion};
+    use vko_wit::planning::{Budget, FenceSetting, Follow, Known as KnownValue, ObjectDeletion, Track};
 
     /// Edits a plan that is valid.
     type Edit = fn(&mut Plan);
@@ -138,17 +172,27 @@ mod tests {
     }
 
     fn with_step(plan: &mut Plan, operation: Operation) {
-        plan.tracks = vec![vko_wit::planning::Track { subject: "s".into(), steps: vec![step(operation)] }];
+        plan.tracks = vec![Track { subject: "s".into(), steps: vec![step(operation)] }];
+    }
+
+    fn budget(workload: &str) -> Desired {
+        Desired::Budget(Budget { workload: workload.into(), max_unavailable: 1 })
+    }
+
+    fn evicts(plan: &mut Plan, one: &[&str], other: &[&str]) {
+        let steps = |pods: &[&str]| pods.iter().map(|pod| step(Operation::Evict((*pod).into()))).collect();
+        plan.tracks =
+            [("a", one), ("b", other)].map(|(subject, pods)| Track { subject: subject.into(), steps: steps(pods) }).into();
     }
 
     #[test]
     #[expect(clippy::unwrap_used, reason = "a test")]
-    fn what_was_not_observed_or_is_no_json_is_named() {
+    fn what_was_not_observed_is_no_json_or_comes_twice_is_named() {
         let observed = crate::sample::observed(3);
         let pod = observed.pods[0].uid.clone();
         let plan = NativePolicy::<Misbehave>::new().decide(&observed).unwrap().unwrap();
         assert_eq!((pod.as_str(), observed.claims[0].uid.as_str()), ("pod-0", "claim-0"), "the cases name them");
-        let cases: [(&str, Edit, &str); 13] = [
+        let cases: [(&str, Edit, &str); 19] = [
             ("as it came", |_| {}, ""),
             ("details cut", |plan| plan.status.details = "{".into(), "status.details is no JSON:"),
             ("details of another kind", |plan| plan.status.details = "[]".into(), "status.details is no JSON object"),
@@ -185,6 +229,19 @@ mod tests {
                 "names pod 'x'",
             ),
             ("known claim", |plan| with_step(plan, Operation::DeleteClaim("claim-0".into())), ""),
+            ("an eviction by two tracks", |plan| evicts(plan, &["pod-0"], &["pod-0"]), "track 'b' step 0 asks once more"),
+            ("an eviction by two steps", |plan| evicts(plan, &["pod-0", "pod-0"], &[]), "track 'a' step 1 asks once more"),
+            ("evictions of two", |plan| evicts(plan, &["pod-0"], &["pod-1"]), ""),
+            (
+                "an eviction, and by force",
+                |plan| {
+                    evicts(plan, &["pod-0"], &[]);
+                    plan.tracks[0].steps.push(step(Operation::ForceDelete("pod-0".into())));
+                },
+                "",
+            ),
+            ("two objects", |plan| plan.desired = vec![budget("a"), budget("b")], ""),
+            ("an object twice", |plan| plan.desired = vec![budget("a"), budget("a")], "desired[1] describes"),
             ("node ids are not ours to know", |plan| with_step(plan, Operation::Forget("0123".into())), ""),
         ];
         for (name, edit, expected) in cases {
