@@ -49,7 +49,7 @@ pub struct Expect {
     pub lives_kept: Option<Targets>,
     /// Objects that may be deleted, as `RESOURCE/NAME`, beside those of instances that are deleted themselves.
     pub may_go: Vec<String>,
-    /// For longer than the bound of the verified faults (1 s where there are none) two servers may take writes, seconds.
+    /// For so long two servers may take writes at once, seconds; 1 where nothing is said. No bound of losses.
     pub two_writers_seconds: Option<f64>,
     /// From the end of the last fault to the declared state and rest, seconds; where nothing is said, what is generous for a
     /// busy machine.

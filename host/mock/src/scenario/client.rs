@@ -58,8 +58,8 @@ impl Client {
         Ok(())
     }
 
-    /// Ends, and holds what is missing against the published bound of a fault; returns how much was acknowledged, and the bound.
-    pub(super) async fn verify(self, fault: &str) -> Result<(usize, Bound), StageError> {
+    /// Ends, and holds what is missing against the published bound of a fault; returns how much was acknowledged.
+    pub(super) async fn verify(self, fault: &str) -> Result<usize, StageError> {
         let client = |error: &dyn std::fmt::Display| StageError::Client(format!("{fault}: {error:#}"));
         let bound = bound(&self.arch, fault).map_err(|error| client(&error))?;
         let Self { writer, entrance, .. } = self;
@@ -67,7 +67,7 @@ impl Client {
         let record = record.map_err(|error| client(&error))?.map_err(|error| client(&error))?;
         let acks = record.acks.len();
         judge(record, entrance, bound).await.map_err(|error| client(&error))?;
-        Ok((acks, bound))
+        Ok(acks)
     }
 }
 
