@@ -31,7 +31,7 @@ pub fn is_reached(view: &dyn View, expected: &[(String, Condition)]) -> bool {
 }
 
 /// An instance's object: a Valkey, or a Sentinel that stands alone.
-fn instance<'a>(view: &'a dyn View, name: &str) -> Option<&'a Value> {
+pub fn instance<'a>(view: &'a dyn View, name: &str) -> Option<&'a Value> {
     view.get(VALKEYS, name).or_else(|| view.get(SENTINELS, name))
 }
 

@@ -9,15 +9,17 @@ use tokio::task::JoinHandle;
 use vko_api::names;
 use vko_apiserver::requests::Request;
 use vko_apiserver::store::{Change, Event};
-use vko_apiserver::{ApiServer, Key, Store};
+use vko_apiserver::{ApiServer, Store};
 use vko_script::outcome;
 use vko_script::target::Pod;
+use vko_script::wait;
 
 use super::disruption::{self, Happening};
-use super::keeping::Deletion;
+use super::keeping::{Deletion, is_deleting};
 use super::writers::Sample;
 use super::{quiet, sample};
 use crate::bed::{Bed, NAMESPACE};
+use crate::scenario::view::Here;
 
 /// How operators' names begin.
 pub const OPERATORS: &str = "operator-";
@@ -128,9 +130,8 @@ impl Recorded {
             return;
         }
         let text = |pointer: &str| event.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let deleting = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
-        let deleted_now = (event.change == Change::Deleted || deleting(&event.object))
-            && event.before.as_ref().is_none_or(|before| !deleting(before));
+        let deleted_now = (event.change == Change::Deleted || is_deleting(&event.object))
+            && event.before.as_ref().is_none_or(|before| !is_deleting(before));
         match key.resource.as_str() {
             "persistentvolumeclaims" | "secrets" if deleted_now => {
                 let instance = event.object["metadata"]["labels"]
@@ -138,9 +139,9 @@ impl Recorded {
                     .and_then(Value::as_str)
                     .unwrap_or_default()
                     .to_owned();
-                let valkey = store.get(&Key::new("valkeys.rds.valkey.buf.red", NAMESPACE, &instance));
-                let with_instance = valkey.is_none_or(|valkey| deleting(valkey));
-                self.deletions.push(Deletion { object: format!("{}/{}", key.resource, key.name), instance, with_instance });
+                let view = Here(store);
+                let holder = wait::instance(&view, &instance);
+                self.deletions.push(Deletion::of(format!("{}/{}", key.resource, key.name), instance, holder));
             }
             "pods" => {
                 let pod = Pod::of(&event.object);
