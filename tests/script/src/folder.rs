@@ -4,7 +4,7 @@
 //! - `expect.yaml`: an [`Expect`].
 //! - Manifests, which steps name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::bed::{self, OnBed};
 use crate::step::{Condition, Step, Targets};
+use crate::target::Target;
 
 /// A scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +46,8 @@ pub struct Expect {
     pub events: Vec<String>,
     /// Reasons of events that must not be written.
     pub no_events: Vec<String>,
-    /// Pods whose lives must not end: neither another pod nor another start. Those that a step remembered or that are named.
+    /// Pods whose lives must not end: neither another pod nor another start. Those that a step remembered (`$NAME`), as they were
+    /// then.
     pub lives_kept: Option<Targets>,
     /// Objects that may be deleted, as `RESOURCE/NAME`, beside those of instances that are deleted themselves.
     pub may_go: Vec<String>,
@@ -138,9 +140,16 @@ impl Scenario {
             serde_json::from_value::<Step>(step.clone()).map_err(no_step)
         });
         let steps: Vec<Step> = steps.collect::<Result<_, _>>()?;
+        if let Some((index, why)) = unknown_in(&steps) {
+            let step = serde_json::to_value(&steps[index]).unwrap_or_default();
+            return Err(FolderError::NoStep { file, number: index + 1, why, step });
+        }
         let file = folder.join("expect.yaml");
         let no_expectation = |why: String| FolderError::NoExpectation { file: file.clone(), why };
         let expect: Expect = serde_json::from_value(yaml(&file)?).map_err(|error| no_expectation(error.to_string()))?;
+        if let Some(why) = expect.lives_kept.iter().find_map(|kept| not_remembered(&kept.0, &remembered(&steps))) {
+            return Err(no_expectation(format!("lives-kept: {why}")));
+        }
         if expect.bed.is_some() {
             bed::can_judge(&expect).map_err(|why| no_expectation(why.to_owned()))?;
             fits_the_bed(&folder.join("script.yaml"), &steps)?;
@@ -194,6 +203,28 @@ fn fits_the_bed(file: &Path, steps: &[Step]) -> Result<(), FolderError> {
         }
     }
     Ok(())
+}
+
+/// Names that steps give.
+fn remembered(steps: &[Step]) -> BTreeSet<&str> {
+    let names = steps.iter().filter_map(|step| if let Step::Remember(names) = step { Some(names.keys()) } else { None });
+    names.flatten().map(String::as_str).collect()
+}
+
+/// The first step with a name that no step before it gave.
+fn unknown_in(steps: &[Step]) -> Option<(usize, String)> {
+    steps.iter().enumerate().find_map(|(index, step)| {
+        let targets = step.targets().into_iter().flat_map(|targets| &targets.0);
+        let named = targets.filter(|target| matches!(target, Target::Remembered(_)));
+        Some((index, not_remembered(named, &remembered(&steps[..index]))?))
+    })
+}
+
+/// Who is none of the remembered ones.
+fn not_remembered<'a>(targets: impl IntoIterator<Item = &'a Target>, known: &BTreeSet<&str>) -> Option<String> {
+    let is_known = |target: &&Target| matches!(target, Target::Remembered(name) if known.contains(name.as_str()));
+    let stranger = targets.into_iter().find(|target| !is_known(target))?;
+    Some(format!("{:?} was remembered by no step before; those are {known:?}", String::from(stranger.clone())))
 }
 
 fn text<T: Serialize>(value: &T) -> std::io::Result<String> {
@@ -272,6 +303,16 @@ mod tests {
                 vec!["expect.yaml", "two-writers-seconds", "test bed"],
             ),
             ("tier", "- heal\n", "bed: true", vec!["expect.yaml"]),
+            (
+                "name",
+                "- remember: {old: primary}\n- evict: [$old, $odl]\n",
+                "about: x",
+                vec!["script.yaml, step 2", "\"$odl\"", "{\"old\"}"],
+            ),
+            ("later name", "- evict: $old\n- remember: {old: primary}\n", "about: x", vec!["step 1", "\"$old\""]),
+            ("name waited for", "- wait: {gone: $old}\n", "about: x", vec!["step 1", "\"$old\""]),
+            ("kept name", "- remember: {old: primary}\n", "lives-kept: $others", vec!["expect.yaml", "lives-kept", "$others"]),
+            ("kept of now", "- remember: {old: primary}\n", "lives-kept: servers", vec!["lives-kept", "\"servers\""]),
             ("yaml", "- [", "about: x", vec!["script.yaml is no YAML"]),
         ] {
             let error = Scenario::read(&folder(name, script, expect)).unwrap_err().to_string();

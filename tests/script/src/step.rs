@@ -112,6 +112,37 @@ pub enum Step {
     Heal,
 }
 
+impl Step {
+    /// Whom it means.
+    pub fn targets(&self) -> Vec<&Targets> {
+        match self {
+            Self::DeletePods { pods, .. }
+            | Self::Signal { pods, .. }
+            | Self::Burden { pods, .. }
+            | Self::Evict(pods)
+            | Self::ReuseAddresses(pods)
+            | Self::FillDisks(pods)
+            | Self::Operator { becomes: OperatorState::CutOffFrom(pods), .. }
+            | Self::Node { of: pods, .. } => vec![pods],
+            Self::Partition { pods, from } => vec![pods, from],
+            Self::Remember(names) => names.values().collect(),
+            Self::Wait(wait) => wait.targets().into_iter().collect(),
+            Self::Apply(_)
+            | Self::Patch { .. }
+            | Self::Delete { .. }
+            | Self::Hold(_)
+            | Self::Writes(_)
+            | Self::ApiFault(_)
+            | Self::ApiCompact
+            | Self::Operator { .. }
+            | Self::SmallDisks(_)
+            | Self::ClearDisks
+            | Self::Policy { .. }
+            | Self::Heal => Vec::new(),
+        }
+    }
+}
+
 /// What becomes of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

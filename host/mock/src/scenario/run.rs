@@ -262,7 +262,12 @@ impl<'a> Stage<'a> {
         });
         if let Some(kept) = &expect.lives_kept {
             let after = self.bed.api.read(|store| target::pods(&Here(store)));
-            found.extend(outcome::lives(&self.pods(kept).unwrap_or_default(), &after));
+            match self.pods(kept) {
+                Ok(before) => found.extend(outcome::lives(&before, &after)),
+                Err(error) if settled => found.push(Violation::new("lives", error.to_string())),
+                // The script ended before it remembered them.
+                Err(_) => {}
+            }
         }
         found
     }
