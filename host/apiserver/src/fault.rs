@@ -95,42 +95,51 @@ impl Fault {
 
 /// The faults that are still to come.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<Vec<Fault>>);
+pub struct Faults(Mutex<Vec<Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    fault: Fault,
+    /// It struck something already.
+    has_struck: bool,
+}
 
 impl Faults {
     /// One more.
     pub fn add(&self, fault: Fault) {
-        self.lock().push(fault);
-    }
-
-    /// None any more.
-    pub fn clear(&self) {
-        self.lock().clear();
+        self.lock().push(Waiting { fault, has_struck: false });
     }
 
     /// Those that are left.
     pub fn left(&self) -> Vec<Fault> {
-        self.lock().clone()
+        self.lock().iter().map(|waiting| waiting.fault.clone()).collect()
+    }
+
+    /// None any more; returns those that have struck nothing.
+    pub fn clear(&self) -> Vec<Fault> {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_iter().filter(|waiting| !waiting.has_struck).map(|waiting| waiting.fault).collect()
     }
 
     /// What happens to a request.
     pub fn strike(&self, asked: Asked<'_>) -> Option<Act> {
         let mut all = self.lock();
         let mut struck = None;
-        for fault in all.iter_mut().filter(|fault| fault.fits(asked)) {
+        for Waiting { fault, has_struck } in all.iter_mut().filter(|waiting| waiting.fault.fits(asked)) {
             if fault.after > 0 {
                 fault.after -= 1;
                 continue;
             }
             fault.times = fault.times.saturating_sub(1);
             struck = Some(fault.act.clone());
+            *has_struck = true;
             break;
         }
-        all.retain(|fault| fault.times > 0);
+        all.retain(|waiting| waiting.fault.times > 0);
         struck
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Fault>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,6 +167,18 @@ mod tests {
             assert_eq!(faults.strike(asked(verb, name)), expected, "{case}");
         }
         assert!(faults.left().is_empty());
+    }
+
+    #[test]
+    fn what_struck_nothing_is_told() {
+        for (case, after, times, expected) in
+            [("it struck", 0, 1, 0), ("it would strike more", 0, 2, 0), ("it let all pass", 1, 1, 1)]
+        {
+            let faults = Faults::default();
+            faults.add(serde_json::from_value(json!({"verb": "apply", "after": after, "times": times, "act": "lose"})).unwrap());
+            faults.strike(Asked { verb: "apply", resource: "pods", name: "a", client: "operator" });
+            assert_eq!((faults.clear().len(), faults.clear().len()), (expected, 0), "{case}");
+        }
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Expect {
     /// From the end of the last fault to the declared state and rest, seconds; where nothing is said, what is generous for a
     /// busy machine.
     pub settles_within_seconds: Option<u64>,
+    /// Faults of the API server may strike nothing: they were drawn, not made for what is asked.
+    pub faults_may_miss: bool,
     /// The instances end as if their last manifests had been created at once.
     pub ends_as_created: bool,
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::Notify;
+use vko_apiserver::fault::Fault;
 use vko_apiserver::{Refusal, Store};
 use vko_core::faulty::Faults;
 use vko_run::Policies;
@@ -46,6 +47,9 @@ pub enum StageError {
     /// The API server says no.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Faults that met no request: what the scenario is about did not happen.
+    #[error("these faults of the API server struck nothing: {0:?}")]
+    IdleFaults(Vec<Fault>),
     /// A step means nobody.
     #[error("no pod is {0:?} now")]
     Nobody(String),
