@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vko_api::names;
 
 use crate::View;
-use crate::outcome::Violation;
+use crate::outcome::{Oracle, Violation};
 
 /// Kinds that are rendered from the spec, whole.
 const RENDERED: [&str; 4] = ["statefulsets.apps", "services", "configmaps", "poddisruptionbudgets.policy"];
@@ -53,7 +53,7 @@ pub fn alike(this: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) ->
         (Some(_), None) => format!("{name} is there, and is not when the last spec is created at once"),
         _ => format!("{name} is missing; it is there when the last spec is created at once"),
     };
-    differing.map(|name| Violation::new("ending", seen(name))).collect()
+    differing.map(|name| Violation::new(Oracle::Ending, seen(name))).collect()
 }
 
 /// The first place where two values differ.

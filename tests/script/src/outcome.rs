@@ -6,25 +6,67 @@ use std::fmt;
 use crate::folder::Expect;
 use crate::target::Pod;
 
+/// Names and [`Oracle::ALL`] from one list, so that none is missing in either.
+macro_rules! oracles {
+    ($($(#[$about:meta])* $oracle:ident = $name:literal,)+) => {
+        /// Who objects. The test bed has not all of them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Oracle {
+            $($(#[$about])* $oracle,)+
+        }
+
+        impl Oracle {
+            /// All there are.
+            pub const ALL: &[Self] = &[$(Self::$oracle,)+];
+
+            /// What people read.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$oracle => $name,)+
+                }
+            }
+        }
+    };
+}
+
+oracles! {
+    /// Two servers took writes at once for too long.
+    TwoWriters = "two-writers",
+    /// At the end not exactly the primary takes writes.
+    OneWriter = "one-writer",
+    /// A claim or a Secret went that should stay.
+    Deleted = "deleted",
+    /// A pod's life ended that was to be kept.
+    Lives = "lives",
+    /// The operator took a second member out of service.
+    Disruptions = "disruptions",
+    /// The operator asked for one thing again and again.
+    Storm = "storm",
+    /// The instances ended otherwise than as created.
+    Ending = "ending",
+    /// An event that was expected is missing, or one that must not be was written.
+    Events = "events",
+}
+
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Name of the oracle.
-    pub oracle: &'static str,
+    /// Who says so.
+    pub oracle: Oracle,
     /// What was seen.
     pub seen: String,
 }
 
 impl Violation {
     /// One.
-    pub fn new(oracle: &'static str, seen: impl Into<String>) -> Self {
+    pub fn new(oracle: Oracle, seen: impl Into<String>) -> Self {
         Self { oracle, seen: seen.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.oracle, self.seen)
+        write!(f, "{}: {}", self.oracle.name(), self.seen)
     }
 }
 
@@ -38,7 +80,7 @@ pub fn events(expect: &Expect, seen: &[Event]) -> Vec<Violation> {
     let missing = missing.map(|reason| format!("no event {reason} was written; there were {reasons:?}"));
     let unwanted = seen.iter().filter(|(reason, _)| expect.no_events.contains(reason));
     let unwanted = unwanted.map(|(reason, note)| format!("an event {reason} was written: {note}"));
-    missing.chain(unwanted).map(|seen| Violation::new("events", seen)).collect()
+    missing.chain(unwanted).map(|seen| Violation::new(Oracle::Events, seen)).collect()
 }
 
 /// Lives that ended: a pod of the same name is another one, or was started again.
@@ -48,7 +90,7 @@ pub fn lives(before: &[Pod], after: &[Pod]) -> Vec<Violation> {
     let ended = |pod: &Pod| {
         let (name, was, now) = (&pod.name, life(pod), after.get(pod.name.as_str()));
         let seen = || format!("{name} was to live on: it was {was:?} (UID, starts), and is {now:?}");
-        (now != Some(&was)).then(|| Violation::new("lives", seen()))
+        (now != Some(&was)).then(|| Violation::new(Oracle::Lives, seen()))
     };
     before.iter().filter_map(ended).collect()
 }

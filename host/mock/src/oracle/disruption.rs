@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Violation;
+use super::{Oracle, Violation};
 
 /// What happened to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn one_at_a_time(events: &[Event]) -> Vec<Violation> {
                     workload.iter().filter(|(pod, ready)| **pod != event.pod && !**ready).map(|(pod, _)| *pod).collect();
                 if was_ready && !out.is_empty() {
                     let seen = format!("the operator ended {}, which was ready, while {out:?} were out", event.pod);
-                    found.push(Violation::new("disruptions", seen));
+                    found.push(Violation::new(Oracle::Disruptions, seen));
                 }
             }
         }

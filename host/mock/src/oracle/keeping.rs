@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Violation;
+use super::{Oracle, Violation};
 
 /// An object that was deleted, or marked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn kept(deletions: &[Deletion], may_go: &[String]) -> Vec<Violation> {
     let mut found: Vec<Violation> = deletions
         .iter()
         .filter(precious)
-        .map(|deletion| Violation::new("deleted", format!("{} of {:?} was deleted", deletion.object, deletion.instance)))
+        .map(|deletion| Violation::new(Oracle::Deleted, format!("{} of {:?} was deleted", deletion.object, deletion.instance)))
         .collect();
     found.dedup();
     found

@@ -12,7 +12,7 @@
 //! | [`keeping`] | no claim and no Secret goes that should stay |
 //! | [`vko_script::outcome`] | pods' lives that were to be kept were; events were written as expected |
 //! | [`disruption`] | the operator takes at most one ready member of a workload out of service at a time |
-//! | [`quiet`] | after the last fault the operator comes to rest |
+//! | [`quiet`] | after the last fault the operator comes to rest; it never asks for one thing again and again |
 //! | [`vko_script::ending`] | however an instance got to its spec, it ends the same |
 //! | `vko_clients::writer` | no acknowledged write is lost beyond the bound |
 
@@ -23,4 +23,4 @@ pub mod sample;
 pub mod watch;
 pub mod writers;
 
-pub use vko_script::outcome::Violation;
+pub use vko_script::outcome::{Oracle, Violation};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vko_apiserver::requests::Request;
 
-use super::Violation;
+use super::{Oracle, Violation};
 
 /// What time asks for and no instance: the Lease's renewals.
 const OF_TIME: [&str; 1] = ["leases.coordination.k8s.io"];
@@ -31,7 +31,7 @@ pub fn storms(requests: &[Seen]) -> Vec<Violation> {
     let storm = |((verb, resource, name), times): ((&str, &str, &str), Vec<Duration>)| {
         let most = times.iter().map(|from| times.iter().filter(|at| (*from..*from + WHILE).contains(at)).count()).max()?;
         let seen = || format!("{verb} of {resource} {name} was asked for {most} times within {WHILE:?}");
-        (most >= STORM).then(|| Violation::new("storm", seen()))
+        (most >= STORM).then(|| Violation::new(Oracle::Storm, seen()))
     };
     by_object.into_iter().filter_map(storm).collect()
 }

@@ -4,10 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Violation;
-
-/// Name of the oracle.
-const NAME: &str = "two-writers";
+use super::{Oracle, Violation};
 
 /// What a server said to a write of nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +56,7 @@ pub fn two_at_once(samples: &[Sample], bound: Duration) -> Vec<Violation> {
                         "{} ({}) and {} ({}) both took writes of {instance}'s key {key} for {both:.1?} from {from:.1?} on; the bound is {bound:.1?}",
                         one.name, one.pod, other.name, other.pod
                     );
-                    found.push(Violation::new(NAME, seen));
+                    found.push(Violation::new(Oracle::TwoWriters, seen));
                 }
             }
         }
@@ -94,7 +91,7 @@ pub fn one_at_the_end(samples: &[Sample], instance: &str, pods: &BTreeMap<String
         last.entry(sample.key).or_default().insert(&sample.pod, sample);
     }
     if last.is_empty() {
-        return vec![Violation::new("one-writer", format!("no server of {instance} was asked"))];
+        return vec![Violation::new(Oracle::OneWriter, format!("no server of {instance} was asked"))];
     }
     let wrong = |(key, by_pod): (usize, BTreeMap<&str, &Sample>)| {
         let takers: Vec<&&Sample> = by_pod.values().filter(|sample| sample.verdict == Verdict::Taken).collect();
@@ -106,7 +103,7 @@ pub fn one_at_the_end(samples: &[Sample], instance: &str, pods: &BTreeMap<String
         };
         let takers: Vec<&str> = takers.into_iter().map(|sample| sample.name.as_str()).collect();
         let seen = format!("writes of {instance}'s key {key} are taken by {takers:?}, not by {not_by}: {}", answers.join(", "));
-        Some(Violation::new("one-writer", seen))
+        Some(Violation::new(Oracle::OneWriter, seen))
     };
     last.into_iter().filter_map(wrong).collect()
 }

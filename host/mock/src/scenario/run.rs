@@ -25,7 +25,7 @@ use crate::bed::{Bed, BedError, NAMESPACE};
 use crate::images::Images;
 use crate::operator::Operator;
 use crate::oracle::watch::Recording;
-use crate::oracle::{Violation, disruption, keeping, quiet, writers};
+use crate::oracle::{Oracle, Violation, disruption, keeping, quiet, writers};
 
 /// For what a step waits for. Reached only when something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -268,7 +268,7 @@ impl<'a> Stage<'a> {
             let after = self.bed.api.read(|store| target::pods(&Here(store)));
             match self.pods(kept) {
                 Ok(before) => found.extend(outcome::lives(&before, &after)),
-                Err(error) if settled => found.push(Violation::new("lives", error.to_string())),
+                Err(error) if settled => found.push(Violation::new(Oracle::Lives, error.to_string())),
                 // The script ended before it remembered them.
                 Err(_) => {}
             }
