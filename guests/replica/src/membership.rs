@@ -15,7 +15,7 @@
 //! # Flow
 //! Out: [`size`] keeps one member and asks for `named`; once it is mounted, it asks for all. In: [`shrink`] moves the role to a
 //! member that stays, lowers the fence; then [`size`] asks for fewer; then [`leftovers`] deletes claims, and one member starts
-//! `alone` again.
+//! `alone` again. Beside Sentinels both by turns, until the primary is one that stays.
 
 use vko_sdk::plan;
 use vko_sdk::planning::{Budget, Desired, HandOver, Operation, Purpose, Service, ServiceKind, StartMode, Track, Workload};
@@ -50,8 +50,7 @@ pub fn size(view: &View<'_>, primary: Option<&Member<'_>>) -> Size {
         (1, _) if mounted(view, 0) => named(declared),
         (1, _) => named(1),
         _ if declared >= current => named(declared),
-        _ if may_shrink(view, primary) => named(declared),
-        _ => named(current),
+        _ => named(primary.filter(|p| shrink_obstacle(view, p).is_none()).map_or(current, |p| staying(view, p))),
     }
 }
 
@@ -68,8 +67,12 @@ fn mounted(view: &View<'_>, ordinal: u32) -> bool {
     view.observed.pods.iter().any(|pod| pod.uid == uid && pod.mounted_start == Some(StartMode::Named))
 }
 
-fn may_shrink(view: &View<'_>, primary: Option<&Member<'_>>) -> bool {
-    primary.is_some_and(|p| shrink_obstacle(view, p).is_none())
+/// How many members stay at the next step: as many as are declared. Beside Sentinels, while the primary is one that is to go, as
+/// many as it takes to keep it: they choose its successor by their own order, again and again one that is to go as well. Without
+/// the members behind it, each choice is nearer to those that stay.
+fn staying(view: &View<'_>, primary: &Member<'_>) -> u32 {
+    let declared = view.spec.replicas;
+    if view.authority.is_some() { declared.max(primary.ordinal + 1).min(view.current) } else { declared }
 }
 
 /// What stands between the primary and fewer members.
@@ -86,20 +89,20 @@ enum Obstacle {
 }
 
 fn shrink_obstacle(view: &View<'_>, primary: &Member<'_>) -> Option<Obstacle> {
-    let declared = view.spec.replicas;
-    let staying = view.members.iter().filter(|m| m.ordinal < declared && synced(primary, m)).count();
+    let stay = staying(view, primary);
+    let copies = view.members.iter().filter(|m| m.ordinal < stay && synced(primary, m)).count();
     let another = view.members.iter().any(|m| m.ordinal != primary.ordinal && writer(view, m) != Writer::No);
     let recorded = view.observed.ledger.formed == Some(true) && view.last.is_some_and(|l| l.ordinal == primary.ordinal);
     if view.failover_under_way() || primary.terminating() || !primary.fresh() || another || !recorded {
         return Some(Obstacle::Busy);
     }
-    if primary.ordinal >= declared {
+    if primary.ordinal >= stay || stay == view.current {
         return Some(Obstacle::RoleGoes);
     }
-    if declared > 1 && staying == 0 {
+    if stay > 1 && copies == 0 {
         return Some(Obstacle::NoCopyStays);
     }
-    let min = wanted_min(declared, staying);
+    let min = wanted_min(stay, copies);
     let now = primary.facts_now().map_or(0, |f| f.fence.min_replicas);
     (now > min).then_some(Obstacle::FenceTooHigh(min))
 }
@@ -111,7 +114,7 @@ pub fn counted(view: &View<'_>, primary: &Member<'_>) -> u32 {
         return view.current;
     }
     match shrink_obstacle(view, primary) {
-        None | Some(Obstacle::FenceTooHigh(_)) => view.spec.replicas,
+        None | Some(Obstacle::FenceTooHigh(_)) => staying(view, primary),
         Some(Obstacle::Busy | Obstacle::RoleGoes | Obstacle::NoCopyStays) => view.current,
     }
 }
@@ -129,7 +132,7 @@ pub fn shrink(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'
         }
         Some(Obstacle::NoCopyStays) => {
             let message =
-                format!("no member below {} is synced with {}: none is removed before", view.spec.replicas, primary.name);
+                format!("no member below {} is synced with {}: none is removed before", staying(view, primary), primary.name);
             let remedy = "repair the members that stay (kubectl describe pod), or raise spec.replicas again";
             Decision { look_again: LATER_MS, ..Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, remedy)) }
         }

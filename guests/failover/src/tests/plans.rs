@@ -131,6 +131,39 @@ fn a_hand_over_goes_by_the_sentinels_name() {
     assert_eq!((hand_over.primary.as_str(), hand_over.monitor.as_str()), ("uid-x-2", "mymaster"));
 }
 
+/// Beside Sentinels the successor is their choice: it may be one that is to go as well.
+#[test]
+fn members_behind_a_primary_that_is_to_go_go_first() {
+    let next = |primary: usize, current: usize, declared: u32| {
+        let mut watched = Watched::healthy("x", 4);
+        watched.data(|s| s.serve_from(primary).unfence(primary).want(declared).shrink(u32::try_from(current).unwrap()));
+        for gone in current..4 {
+            watched.data(|s| s.remove_pod(gone));
+        }
+        for sentinel in 0..3 {
+            watched.says(sentinel, primary, 5);
+        }
+        let plan = plan(&watched);
+        let members = plan.desired.iter().find_map(|d| match d {
+            Desired::Workload(w) if w.purpose == Purpose::Data => Some(w.members),
+            _ => None,
+        });
+        let tracks: Vec<String> = plan.tracks.iter().map(|t| describe_track(&watched.scene, t)).collect();
+        (members, tracks.join("; "))
+    };
+    for (case, (primary, current, declared), members, tracks) in [
+        ("it stays: all others at once", (0, 4, 1), 1, ""),
+        ("it is the last: the role moves", (3, 4, 1), 4, "hand-over rfr-x-3 rfr-x-0"),
+        ("their choice was the one before the last, which is to go, too", (2, 4, 1), 3, ""),
+        ("it is the last again", (2, 3, 1), 3, "hand-over rfr-x-2 rfr-x-0"),
+        ("their choice was the second", (1, 3, 1), 2, ""),
+        ("only the first is left to choose", (1, 2, 1), 2, "hand-over rfr-x-1 rfr-x-0"),
+        ("with two that stay", (1, 4, 2), 2, ""),
+    ] {
+        assert_eq!(next(primary, current, declared), (Some(members), tracks.to_owned()), "{case}");
+    }
+}
+
 #[test]
 fn the_status_names_sentinels_and_the_monitor() {
     let details = |w: &Watched| serde_json::from_str::<serde_json::Value>(&plan(w).status.details).expect("JSON");
