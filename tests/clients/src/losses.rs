@@ -24,6 +24,19 @@ pub fn bound(arch: &str, fault: &str) -> Result<Bound> {
     bound_in(section(PAGE, arch)?, fault)
 }
 
+/// The faults that the page has a bound for, of an architecture, by their ids.
+///
+/// # Errors
+/// The page has no such architecture.
+pub fn faults(arch: &str) -> Result<Vec<&'static str>> {
+    Ok(faults_in(section(PAGE, arch)?))
+}
+
+fn faults_in(text: &str) -> Vec<&str> {
+    let rows = text.lines().filter_map(|line| line.trim().strip_prefix("| `"));
+    rows.filter_map(|row| row.split_once('`')).map(|(id, _)| id).collect()
+}
+
 /// From the architecture's heading to the next one.
 fn section<'a>(page: &'a str, name: &str) -> Result<&'a str> {
     let first = name.get(..1).unwrap_or_default();
@@ -62,6 +75,7 @@ mod tests {
         assert_eq!(bound_in(TABLE, "a").unwrap(), Bound::Seconds(0.0));
         assert_eq!(bound_in(TABLE, "b").unwrap(), Bound::Seconds(7.0));
         assert_eq!(bound_in(TABLE, "c").unwrap(), Bound::Everything);
+        assert_eq!(faults_in(TABLE), ["a", "b", "c", "d", "d"], "without the heading");
         for missing in ["d", "e"] {
             assert!(bound_in(TABLE, missing).is_err(), "{missing}");
         }

@@ -7,12 +7,13 @@ use anyhow::ensure;
 
 use crate::instance::{Instance, Pod, Wanted};
 use crate::losses::bound;
-use crate::writer::Writer;
+use crate::writer::{Pace, Writer};
 use crate::{Result, bed, kubectl, space};
 
 /// Acknowledged writes before and after a fault: about two seconds each.
 pub const SOME: usize = 2000;
 
+/// A number for each run: of its namespace, which does not go at once, and of its client, as one instance may have several runs.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
 /// One run in a namespace of its own. `strike` gets the instance, its primary (a cluster's first shard's) and the client; when it
@@ -22,7 +23,6 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 /// More was lost than docs/losses.md promises for the fault, the instance did not get back to what it was, or the run is invalid
 /// (too few writes).
 pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
-    // A fault may have several tests, and a namespace does not go at once.
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let namespace = format!("{}-{fault}-{}-{number}", wanted.arch.name(), wanted.version.replace('.', ""));
     space::with(&namespace, |namespace| {
@@ -37,7 +37,8 @@ pub fn under_writes(fault: &str, wanted: &Wanted, strike: impl FnOnce(&Instance,
 /// # Errors
 /// As [`under_writes`].
 pub fn on(instance: &Instance, pods: usize, fault: &str, strike: impl FnOnce(&Instance, &Pod, &Writer) -> Result) -> Result {
-    let writer = Writer::start(instance.entrance()?);
+    let name = format!("w{}", RUNS.fetch_add(1, Ordering::Relaxed));
+    let writer = Writer::start_named(instance.entrance()?, &name, Pace::default());
     writer.wait_acks(SOME)?;
     strike(instance, &instance.primary()?, &writer)?;
     writer.wait_acks(SOME)?;

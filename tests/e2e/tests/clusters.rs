@@ -155,6 +155,21 @@ fn a_primarys_pod_is_deleted() -> Result {
 }
 
 #[test]
+fn a_role_is_handed_over_by_command() -> Result {
+    for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
+        under_writes("hand-over", &three_by_two(version), |instance, primary, writer| {
+            let heir = instance.hand_over(primary)?;
+            instance.wait_settled(6)?;
+            writer.wait_acks(SOME)?;
+            assert_eq!(instance.primary()?.uid, heir.uid, "nobody takes it back");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_primarys_pod_comes_back_empty() -> Result {
     if !bed::is_here() {
         return skipped("kills a process of a node");

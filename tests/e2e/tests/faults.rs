@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use vko_e2e::instance::Wanted;
 use vko_e2e::losses::{Bound, bound};
+use vko_e2e::server::info_field;
 use vko_e2e::settings::Tier;
 use vko_e2e::strike::{SOME, delete_pods, delete_primary, empty_primary, kill_all, kill_primary, kill_server, under_writes};
-use vko_e2e::{Result, bed, observe, operator, settings, skipped};
+use vko_e2e::{Result, bed, observe, operator, settings, skipped, wait};
 
 fn three(version: &'static str) -> Wanted {
     Wanted { version, apart: true, ..Wanted::default() }
@@ -154,6 +155,32 @@ fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
         observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
         instance.wait_ready()
     })
+}
+
+#[test]
+fn the_only_server_is_killed_and_reads_its_snapshot_again() -> Result {
+    if !bed::is_here() {
+        return skipped("kills a process of a node");
+    }
+    for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
+        under_writes("alone-killed", &Wanted { version, members: 1, ..Wanted::default() }, |instance, primary, _| {
+            let server = instance.at(primary, "default")?;
+            server.ask::<String>(&["SET", "before", "yes"])?;
+            // By its own rule: 10,000 writes within a minute.
+            wait::until("a snapshot", Duration::from_secs(150), || {
+                let info: String = server.ask(&["INFO", "persistence"])?;
+                let saved = info_field(&info, "rdb_saves").is_some_and(|saves| saves != "0");
+                Ok(wait::Look::when(saved.then_some(()), || info))
+            })?;
+            kill_server(primary)?;
+            instance.wait_lives_over(std::slice::from_ref(primary))?;
+            instance.wait_settled(1)?;
+            assert_eq!(server.ask::<Option<String>>(&["GET", "before"])?.as_deref(), Some("yes"));
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! An instance under test. Names are written out here a second time: people's scripts rely on them.
 
+mod shards;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -73,6 +74,12 @@ impl Pod {
 }
 
 impl Pod {
+    /// Number of the shard that it belongs to, in a cluster.
+    fn shard(&self) -> Result<u32> {
+        let number = self.workload.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
+        number.with_context(|| format!("{} is in no shard of a cluster", self.name))
+    }
+
     /// Whether a Sentinel is in it.
     pub fn is_sentinel(&self) -> bool {
         self.name.starts_with("rfs-")
@@ -316,13 +323,13 @@ impl Instance {
         })
     }
 
-    /// Waits until another one than the former [`Instance::primary`] is it.
+    /// Waits until another one than a former primary has its role: of its shard, in a cluster.
     ///
     /// # Errors
     /// The deadline passed.
     pub fn wait_successor(&self, former: &Pod) -> Result {
         let successor = match self.arch {
-            Arch::Cluster { .. } => self.wait_shard_primary_other_than(0, former),
+            Arch::Cluster { .. } => self.wait_shard_primary_other_than(former.shard()?, former),
             Arch::Replica | Arch::Failover { .. } => self.wait_primary_other_than(former),
         };
         successor.map(|_| ())
