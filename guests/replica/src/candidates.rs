@@ -68,8 +68,18 @@ fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> boo
         Some((_, served)) if served.replid == facts.replid && served.offset <= facts.offset => false,
         Some((heard, _)) => broke.saturating_add(tolerated) < heard,
         // Nobody knows until when it served. A fence on record says that replicas were in sync when it was last looked at.
-        None => fence.is_none() && down > tolerated,
+        None if fence.is_some() => false,
+        // It served no longer than until its server was started again.
+        None => restarted(view).filter(|at| broke < *at).map_or(down > tolerated, |at| broke.saturating_add(tolerated) < at),
     }
+}
+
+/// When (Unix ms) the last primary's server was started that runs in its pod now and follows nobody. Uptimes are whole seconds: it
+/// may have been a second earlier.
+fn restarted(view: &View<'_>) -> Option<u64> {
+    let last = view.last_member().filter(|m| m.unnamed() && m.uid() == view.last.map(|l| l.pod.as_str()))?;
+    let (server, facts) = (last.server?, last.facts_known()?);
+    Some(view.observed.now.saturating_sub(server.age).saturating_sub(facts.uptime))
 }
 
 /// When the last primary was last heard as such (Unix ms), and what it said.
@@ -204,6 +214,12 @@ mod tests {
             (
                 "the primary restarted; nobody was in sync",
                 |s| s.forget_fences().restart(0, "snapshot").link_down(1, 60_000),
+                false,
+            ),
+            ("the primary restarted, which broke its link", |s| s.forget_fences().restart(0, "empty").link_down(1, 6_000), true),
+            (
+                "its link broke three seconds before the primary restarted",
+                |s| s.forget_fences().restart(0, "empty").link_down(1, 8_500),
                 false,
             ),
             ("shortly before it fell silent behind a fence", |s| s.silence(0).link_down(1, 26_000), true),

@@ -341,8 +341,22 @@ impl<'a> View<'a> {
             Some((_, served)) if served.replid == facts.replid && served.offset <= facts.offset => false,
             Some((heard_ago, _)) => broke_ago > heard_ago.saturating_add(tolerated),
             // A fence on record: some replica was in sync when it was last looked at.
-            None => fence.is_none() && down > tolerated,
+            None if fence.is_some() => false,
+            // It served no longer than until its server was started again.
+            None => {
+                let started_ago = self.restarted_ago(&last.pod).filter(|ago| broke_ago > *ago);
+                started_ago.map_or(down > tolerated, |ago| broke_ago > ago.saturating_add(tolerated))
+            }
         }
+    }
+
+    /// How long ago (ms) the server was started that runs in a pod now and follows nobody. Uptimes are whole seconds: it may have
+    /// been a second earlier.
+    fn restarted_ago(&self, uid: &str) -> Option<u64> {
+        let server = self.server(uid)?;
+        let facts = server.facts.as_ref()?;
+        let follows_nobody = matches!(&facts.role, Role::Replica(link) if link.primary == Upstream::Nobody);
+        follows_nobody.then(|| server.age.saturating_add(facts.uptime))
     }
 
     /// Whether some copy's history goes on under a name that the ledger doesn't know: somebody was made a primary unseen.

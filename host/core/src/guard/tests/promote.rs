@@ -57,6 +57,12 @@ fn copies_of_a_formed_instance() {
             |s| cut_off(s.unhear(0).fence(0, 1, 0), 60_000),
             "ok",
         ),
+        ("its link broke when the primary's server was started again", |s| cut_off(back(s, 49_000), 60_000), "ok"),
+        (
+            "its link broke long before the primary's server was started again",
+            |s| cut_off(back(s, 45_000), 60_000),
+            "rfr-x-2 has a synced copy",
+        ),
         ("promoted out of the newest history by a hook", promoted_by_hook, "ok"),
         ("an append-only file beside a synced copy", |s| s.restart(1, 0), "rfr-x-2 has a synced copy"),
         ("an append-only file, the last primary may come back", |s| s.restart(1, 0).restart(2, 0), "rfr-x-0 does not answer"),
@@ -209,6 +215,12 @@ fn cut_off(scene: &mut Scene, ms: u64) -> &mut Scene {
     facts.offset = 950;
     let Role::Replica(link) = &mut facts.role else { panic!("member 1 is a replica") };
     link.down_for = Some(ms);
+    scene
+}
+
+/// The last primary's server ran anew for so long when it was heard last, 10 s ago, without data.
+fn back(scene: &mut Scene, ms: u64) -> &mut Scene {
+    scene.empty(0).facts(0).uptime = ms;
     scene
 }
 
