@@ -74,8 +74,8 @@ fn fell_behind(view: &View<'_>, member: &Member<'_>, facts: &ServerFacts) -> boo
     }
 }
 
-/// When (Unix ms) the last primary's server was started that runs in its pod now and follows nobody. Uptimes are whole seconds: it
-/// may have been a second earlier.
+/// When (Unix ms) the last primary's server was started that runs in its pod now and follows nobody. Uptimes are whole seconds:
+/// it may have been a second earlier.
 fn restarted(view: &View<'_>) -> Option<u64> {
     let last = view.last_member().filter(|m| m.unnamed() && m.uid() == view.last.map(|l| l.pod.as_str()))?;
     let (server, facts) = (last.server?, last.facts_known()?);
