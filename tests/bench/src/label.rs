@@ -1,11 +1,9 @@
 //! From a Sentinel's `+switch-master` to the role label, with the light probe set to an hour: only the event can have told.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use vko_e2e::instance::{Instance, MONITOR, Wanted};
-use vko_e2e::server::Login;
 use vko_e2e::{Result, operator, space};
 
 use crate::table::Series;
@@ -33,8 +31,7 @@ pub(crate) fn run() -> Result {
 fn switch(instance: &Instance) -> Result<Duration> {
     let former = instance.primary()?;
     let sentinel = instance.sentinels()?.into_iter().next().context("no Sentinel")?;
-    let login = instance.at(&sentinel, "operator")?;
-    let login = Login { address: SocketAddr::new(login.address.ip(), 26379), ..login };
+    let login = instance.at_sentinel(&sentinel, "operator")?;
     let mut listener = login.connect()?;
     listener.set_read_timeout(Some(PATIENCE))?;
     let mut events = listener.as_pubsub();

@@ -1,7 +1,7 @@
 //! Kubernetes by kubectl: what the tests do is what people can do by hand.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -145,6 +145,21 @@ pub fn named<'a>(namespace: &'a str, kind: &'a str, fields: &'a str) -> Watched<
     Watched { namespace, kind, fields, labels: "" }
 }
 
+/// Begins to watch: first the objects that are there come as `ADDED`, then what happens to them. Each event has `type` and
+/// `object`. `within`: for how long; nothing said: until it is killed.
+///
+/// # Errors
+/// kubectl can't be run.
+pub fn watch(watched: Watched<'_>, within: Option<Duration>) -> Result<(Child, ChildStdout, ChildStderr)> {
+    let mut watch = kubectl()?;
+    watch.args(["get", watched.kind, "--namespace", watched.namespace, "--watch", "--output-watch-events", "--output=json"]);
+    watch.args(["--field-selector", watched.fields, "--selector", watched.labels]);
+    watch.args(within.map(|within| format!("--request-timeout={}s", within.as_secs().max(1))));
+    let mut child = watch.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("no watch")?;
+    let (output, errors) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
+    Ok((child, output, errors))
+}
+
 /// Watches until an event satisfies: first the objects that are there come as `ADDED`, then what happens to them. The event has
 /// `type` and `object`.
 ///
@@ -156,12 +171,7 @@ pub fn watch_until(
     deadline: Duration,
     mut satisfied: impl FnMut(&str, &Value) -> bool,
 ) -> Result<Value> {
-    let mut watch = kubectl()?;
-    watch.args(["get", watched.kind, "--namespace", watched.namespace, "--watch", "--output-watch-events", "--output=json"]);
-    watch.args(["--field-selector", watched.fields, "--selector", watched.labels]);
-    watch.arg(format!("--request-timeout={}s", deadline.as_secs().max(1)));
-    let mut child = watch.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("no watch")?;
-    let stdout = child.stdout.take().context("no output of the watch")?;
+    let (mut child, stdout, mut stderr) = watch(watched, Some(deadline))?;
     let mut last = Value::Null;
     let mut found = None;
     for event in Deserializer::from_reader(stdout).into_iter::<Value>() {
@@ -176,9 +186,7 @@ pub fn watch_until(
     // Ours alone: the watch that was started above.
     let _ = child.kill();
     let mut errors = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        let _ = stderr.read_to_string(&mut errors);
-    }
+    let _ = stderr.read_to_string(&mut errors);
     let _ = child.wait();
     found.ok_or_else(|| anyhow!("gave up after {deadline:?} waiting for {what}; last seen: {}{}", brief(&last), errors.trim()))
 }

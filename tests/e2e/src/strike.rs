@@ -79,21 +79,30 @@ pub fn empty_primary(instance: &Instance, primary: &Pod, _: &Writer) -> Result {
 ///
 /// # Errors
 /// The request is refused.
-pub fn delete_pod(namespace: &str, pod: &str, grace_seconds: Option<u32>) -> Result {
-    let grace = grace_seconds.map(|seconds| format!("--grace-period={seconds}"));
-    let mut args = vec!["delete", "pod", pod, "--namespace", namespace, "--wait=false"];
-    args.extend(grace.as_deref());
-    kubectl::run(&args).map(|_| ())
+pub fn delete_pod(namespace: &str, pod: &str, grace_seconds: Option<u64>) -> Result {
+    delete_named(namespace, &[pod], grace_seconds, &[])
 }
 
 /// Deletes pods at once.
 ///
 /// # Errors
 /// The request is refused.
-pub fn delete_pods(namespace: &str, pods: &[Pod], grace_seconds: u32) -> Result {
-    let grace = format!("--grace-period={grace_seconds}");
-    let args = ["delete", "pods", "--namespace", namespace, &grace, "--wait=false"];
-    kubectl::run(&args.into_iter().chain(pods.iter().map(|pod| pod.name.as_str())).collect::<Vec<_>>()).map(|_| ())
+pub fn delete_pods(namespace: &str, pods: &[Pod], grace_seconds: u64) -> Result {
+    let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    delete_named(namespace, &names, Some(grace_seconds), &[])
+}
+
+/// Deletes pods by their names at once, and doesn't wait for their end. `more`: what else kubectl is told.
+///
+/// # Errors
+/// The request is refused.
+pub fn delete_named(namespace: &str, pods: &[&str], grace_seconds: Option<u64>, more: &[&str]) -> Result {
+    let grace = grace_seconds.map(|seconds| format!("--grace-period={seconds}"));
+    let mut args = vec!["delete", "pods", "--namespace", namespace, "--wait=false"];
+    args.extend(grace.as_deref());
+    args.extend(more);
+    args.extend(pods);
+    kubectl::run(&args).map(|_| ())
 }
 
 /// All of these servers die at once, and come back in their pods.

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use vko_e2e::instance::{Instance, Wanted};
+use vko_e2e::instance::{Instance, Wanted, password_in};
 use vko_e2e::search::{Findings, Needle, logs, objects, processes};
 use vko_e2e::{Result, bed, kubectl, operator, skipped, space, strike};
 
@@ -58,8 +58,7 @@ fn something_happens(instance: &Instance, pods: usize) -> Result {
 fn passwords(namespace: &str) -> Result<Vec<Needle>> {
     let mut needles = Vec::new();
     for secret in kubectl::list(namespace, "secrets", "")? {
-        if let Some(encoded) = secret["data"]["password"].as_str() {
-            let password = String::from_utf8(STANDARD.decode(encoded)?)?;
+        if let Some(password) = password_in(&secret)? {
             needles.push(Needle::new(operator::name(&secret), &password));
         }
     }

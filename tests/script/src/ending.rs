@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use vko_api::names;
 
-use crate::View;
 use crate::outcome::{Oracle, Violation};
+use crate::{VALKEYS, View};
 
 /// Kinds that are rendered from the spec, whole.
 const RENDERED: [&str; 4] = ["statefulsets.apps", "services", "configmaps", "poddisruptionbudgets.policy"];
@@ -17,6 +17,15 @@ const NAMED: [&str; 2] = ["pods", "secrets"];
 /// All kinds that count, as resources.
 pub fn resources() -> impl Iterator<Item = &'static str> {
     RENDERED.into_iter().chain(NAMED)
+}
+
+/// The instances as their manifests would ask for them: what people wrote, as it is now.
+pub fn declared(view: &dyn View) -> Vec<Value> {
+    let plain = |object: &Value| {
+        let name = &object["metadata"]["name"];
+        json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": name}, "spec": object["spec"]})
+    };
+    view.all(VALKEYS).into_iter().map(plain).collect()
 }
 
 /// The objects that an instance's spec leads to, by resource and name.

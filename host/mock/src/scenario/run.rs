@@ -17,7 +17,7 @@ use vko_core::faulty::Faults;
 use vko_run::Policies;
 use vko_script::step::FIRST_OPERATOR;
 use vko_script::target::{self, Remembered};
-use vko_script::{Scenario, VALKEYS, ending, outcome, wait};
+use vko_script::{Scenario, ending, outcome, wait};
 
 use super::client::Client;
 use super::view::Here;
@@ -151,7 +151,11 @@ pub async fn run(scenario: &Scenario, images: &Images, policies: &Policies) -> R
         .recording
         .recorder
         .read(|recorded| (quiet::summed(&recorded.requests), recorded.events.iter().map(|(reason, _)| reason.clone()).collect()));
-    let (acks, ended, last) = (stage.acks, stage.bed.api.read(|store| ending::ending(&Here(store))), last_manifests(&stage.bed));
+    let (acks, ended, last) = (
+        stage.acks,
+        stage.bed.api.read(|store| ending::ending(&Here(store))),
+        stage.bed.api.read(|store| ending::declared(&Here(store))),
+    );
     stage.bed.close().await;
     if scenario.expect.ends_as_created {
         let differing = created(scenario, images, policies, &last).await.map(|created| ending::alike(&ended, &created));
@@ -166,15 +170,6 @@ pub async fn run(scenario: &Scenario, images: &Images, policies: &Policies) -> R
 
 fn failure(scenario: &Scenario, what: String, violations: Vec<Violation>, state: String) -> Box<Failure> {
     Box::new(Failure { name: scenario.name.clone(), what, violations, state })
-}
-
-/// What people's objects say at the end.
-fn last_manifests(bed: &Bed) -> Vec<Value> {
-    let plain = |object: &Value| {
-        let name = object["metadata"]["name"].clone();
-        serde_json::json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": name}, "spec": object["spec"]})
-    };
-    bed.api.read(|store| store.list(VALKEYS, Some(NAMESPACE)).map(|(_, object)| plain(object)).collect())
 }
 
 /// How the same instances end when they are created as they are declared last.

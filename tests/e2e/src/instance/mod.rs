@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use vko_script::target;
 
 pub use self::wanted::{Arch, MEMBERS_OF_SENTINELS, Wanted, on_its_family};
 use crate::entrance::{Directory, Entrance};
@@ -59,17 +60,11 @@ pub struct Pod {
 
 impl Pod {
     fn new(object: &Value) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let statuses = object.pointer("/status/containerStatuses").and_then(Value::as_array).cloned().unwrap_or_default();
-        Self {
-            name: text("/metadata/name"),
-            uid: text("/metadata/uid"),
-            ip: text("/status/podIP"),
-            node: text("/spec/nodeName"),
-            role: text("/metadata/labels/valkey.buf.red~1role"),
-            workload: text("/metadata/name").rsplit_once('-').map(|(workload, _)| workload.to_owned()).unwrap_or_default(),
-            restarts: statuses.iter().filter_map(|status| status["restartCount"].as_u64()).sum(),
-        }
+        let target::Pod { name, uid, ip, node, workload, .. } = target::Pod::of(object);
+        let role = object["metadata"]["labels"]["valkey.buf.red/role"].as_str().unwrap_or_default().to_owned();
+        let statuses = object["status"]["containerStatuses"].as_array().into_iter().flatten();
+        let restarts = statuses.filter_map(|status| status["restartCount"].as_u64()).sum();
+        Self { name, uid, ip, node, role, workload, restarts }
     }
 }
 
@@ -198,19 +193,23 @@ impl Instance {
     }
 
     fn wait_pods_ready(&self, wanted: usize) -> Result {
-        let labels = format!("buf.red/name={}", self.name);
-        let watched = kubectl::Watched { namespace: &self.namespace, kind: "pods", fields: "", labels: &labels };
         let mut ready = BTreeMap::new();
-        kubectl::watch_until(&format!("{wanted} pods, each Ready"), watched, READY, |kind, pod| {
-            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        self.watch_pods(&format!("{wanted} pods, each Ready"), |kind, object| {
+            let pod = target::Pod::of(object);
             if kind == "DELETED" {
-                ready.remove(&name);
+                ready.remove(&pod.name);
             } else {
-                ready.insert(name, is_pod_ready(pod));
+                ready.insert(pod.name, pod.ready && !pod.deleting);
             }
             ready.len() == wanted && ready.values().all(|ready| *ready)
         })
-        .map(|_| ())
+    }
+
+    /// Watches all its pods until an event satisfies.
+    fn watch_pods(&self, what: &str, satisfied: impl FnMut(&str, &Value) -> bool) -> Result {
+        let labels = format!("buf.red/name={}", self.name);
+        let watched = kubectl::Watched { namespace: &self.namespace, kind: "pods", fields: "", labels: &labels };
+        kubectl::watch_until(what, watched, READY, satisfied).map(|_| ())
     }
 
     /// Its data servers' pods, by name.
@@ -263,16 +262,13 @@ impl Instance {
     pub fn wait_lives_over(&self, before: &[Pod]) -> Result {
         let mut left: BTreeMap<&str, (&str, u64)> =
             before.iter().map(|pod| (pod.name.as_str(), (pod.uid.as_str(), pod.restarts))).collect();
-        let labels = format!("buf.red/name={}", self.name);
-        let watched = kubectl::Watched { namespace: &self.namespace, kind: "pods", fields: "", labels: &labels };
-        kubectl::watch_until("each pod to live anew", watched, READY, |kind, object| {
+        self.watch_pods("each pod to live anew", |kind, object| {
             let pod = Pod::new(object);
             if kind != "DELETED" && left.get(pod.name.as_str()).is_some_and(|life| *life != (pod.uid.as_str(), pod.restarts)) {
                 left.remove(pod.name.as_str());
             }
             left.is_empty()
         })
-        .map(|_| ())
     }
 
     /// The primary: by its label; in a cluster of the first shard, by what the servers say. There must be exactly one.
@@ -342,9 +338,7 @@ impl Instance {
     pub fn password(&self, account: &str) -> Result<String> {
         let secret = format!("secret/{}-acl-{}-{account}-secret", self.arch.topology(), self.name);
         let secret = kubectl::must_get(&self.namespace, &secret)?;
-        let encoded =
-            secret["data"]["password"].as_str().with_context(|| format!("the Secret of {account} holds no password"))?;
-        Ok(String::from_utf8(STANDARD.decode(encoded)?)?)
+        password_in(&secret)?.with_context(|| format!("the Secret of {account} holds no password"))
     }
 
     /// The default user at the read-write Service.
@@ -478,10 +472,13 @@ pub fn is_ready(valkey: &Value) -> bool {
     current && condition(valkey, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// Whether a pod is Ready and not about to go.
-fn is_pod_ready(pod: &Value) -> bool {
-    let going = pod["metadata"]["deletionTimestamp"].is_string();
-    !going && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
+/// The password in a Secret, if it holds one.
+///
+/// # Errors
+/// It is no text in base64.
+pub fn password_in(secret: &Value) -> Result<Option<String>> {
+    let decoded = |encoded: &str| Ok(String::from_utf8(STANDARD.decode(encoded)?)?);
+    secret["data"]["password"].as_str().map(decoded).transpose()
 }
 
 /// A condition of an object.

@@ -87,14 +87,9 @@ impl Stage<'_> {
     }
 
     fn delete_pods(&self, pods: &[Pod], grace_seconds: Option<u64>) -> Result {
-        let grace = grace_seconds.map(|seconds| format!("--grace-period={seconds}"));
-        let mut args = vec!["delete", "pods", "--namespace", self.namespace, "--wait=false"];
-        args.extend(grace.as_deref());
-        if grace_seconds == Some(0) {
-            args.push("--force");
-        }
-        args.extend(pods.iter().map(|pod| pod.name.as_str()));
-        kubectl::run(&args).map(|_| ())
+        let more: &[&str] = if grace_seconds == Some(0) { &["--force"] } else { &[] };
+        let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+        strike::delete_named(self.namespace, &names, grace_seconds, more)
     }
 
     /// Asks until the budget lets it go.

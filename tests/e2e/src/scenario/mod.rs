@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 use vko_script::bed::{OnBed, on_bed};
 use vko_script::folder::Tier as Marked;
 use vko_script::step::Step;
@@ -123,7 +123,7 @@ impl<'a> Stage<'a> {
 
     /// Where it ended otherwise than the same instances that are created as they are declared last.
     fn as_created(&self, within: Duration) -> Result<Vec<outcome::Violation>> {
-        let manifests: Vec<Value> = self.seen.read(|objects| objects.all(VALKEYS).into_iter().map(plain).collect());
+        let manifests = self.seen.read(|objects| ending::declared(objects));
         let (mut created, ended) = (BTreeMap::new(), ended(self.namespace)?);
         space::with(&format!("{}-created", self.namespace), |namespace| {
             let seen = Watched::begin(namespace)?;
@@ -141,12 +141,6 @@ impl<'a> Stage<'a> {
 
 fn settled(seen: &Watched, scenario: &Scenario, within: Duration) -> Result {
     seen.until("the declared state", within, |objects| wait::is_reached(objects, &scenario.expect.conditions).then_some(()))
-}
-
-/// What a person wrote of an object, as it is now.
-fn plain(object: &Value) -> Value {
-    let name = &object["metadata"]["name"];
-    json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": name}, "spec": object["spec"]})
 }
 
 /// How what is in a namespace ended. Its name stands in the objects, too, and two have two.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::{Deserializer, Value};
 use vko_script::outcome::Event;
 use vko_script::{SENTINELS, VALKEYS, View};
@@ -83,11 +83,8 @@ impl Watched {
     pub fn begin(namespace: &str) -> Result<Self> {
         let mut watched = Self { objects: Shared::default(), watches: Vec::new() };
         for resource in WATCHED {
-            let mut watch = kubectl::kubectl()?;
-            watch.args(["get", resource, "--namespace", namespace, "--watch", "--output-watch-events", "--output=json"]);
-            let mut child =
-                watch.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("no watch")?;
-            let (output, errors) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
+            let all = kubectl::Watched { namespace, kind: resource, fields: "", labels: "" };
+            let (child, output, errors) = kubectl::watch(all, None)?;
             watched.watches.push(child);
             let objects = watched.objects.clone();
             std::thread::spawn(move || follow(&objects, resource, output, errors));
