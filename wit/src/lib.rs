@@ -15,6 +15,7 @@ wit_bindgen::generate!({
     additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
 });
 
+pub mod facts;
 mod names;
 
 pub use names::operation_name;

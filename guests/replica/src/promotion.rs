@@ -18,7 +18,7 @@
 
 use vko_sdk::observation::{DataOrigin, FenceRecord, Reach, Role, Upstream};
 use vko_sdk::planning::Operation;
-use vko_sdk::{plan, planning::Track};
+use vko_sdk::{facts, plan, planning::Track};
 
 use crate::candidates::{Preferences, best, eligible, in_lineage, may_return, promotable};
 use crate::consent::{self, Kind};
@@ -121,10 +121,20 @@ fn last_is_away<'v, 'a>(
     if comparable.is_empty() && filled.len() > 1 {
         return apart(view, member, &filled);
     }
+    let reason = format!("no claim or running pod is left that may hold better data; {} is the first choice", member.name);
+    if nothing_known_lost(view) && filled.is_empty() {
+        let reason = format!("{reason}, and no member was ever seen to hold a key");
+        return Choice::Promote { member, reason, consent: String::new(), lost: None };
+    }
     let lost =
         format!("no copy is left that streamed from {} to the end; {} is the best of what remains", last_name(view), member.name);
-    let reason = format!("no claim or running pod is left that may hold better data; {} is the first choice", member.name);
     Choice::Promote { member, reason, consent: String::new(), lost: Some(lost) }
+}
+
+/// Whether no key was ever seen, so that an empty data set is no sign of a loss. What was written and lost between two looks
+/// at the servers, nobody saw.
+pub fn nothing_known_lost(view: &View<'_>) -> bool {
+    facts::held(view.observed) == Some(false)
 }
 
 /// Why nobody can be the choice.

@@ -9,6 +9,7 @@ use vko_sdk::planning::{Condition, Desired, Phase, Status, Truth};
 use crate::decision::{BY_ITSELF, Block, Cause, Decision};
 use crate::fence::synced;
 use crate::primary::{Writer, writer};
+use crate::promotion::nothing_known_lost;
 use crate::view::{Member, Standing, View};
 
 /// Texts in a condition.
@@ -181,7 +182,7 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
         let facts = primary.facts_now().filter(|f| f.keys == 0 && f.origin == DataOrigin::Empty)?;
         let lineages = &self.view.observed.ledger.lineages;
         let known = lineages.iter().any(|l| l.replid == facts.replid || l.replid == facts.second_replid);
-        let had = lineages.iter().any(|l| l.best_offset > 0);
+        let had = lineages.iter().any(|l| l.best_offset > 0) && !nothing_known_lost(self.view);
         let formed = self.view.observed.ledger.formed == Some(true);
         (formed && had && !known).then(|| format!("{} started with an empty data set: what it held before is gone", primary.name))
     }

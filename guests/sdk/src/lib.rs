@@ -49,6 +49,7 @@
 //! # What is here
 //! - the types of the boundary: [`common`], [`observation`], [`planning`], [`Policy`], [`ModuleInfo`];
 //! - [`log`]: the only import; natively it writes into a capture that a test opened, or nowhere;
+//! - [`facts`]: reads those that have no field of their own yet;
 //! - [`lookup`]: finds pods, servers and claims; [`plan`]: builds plans and steps; [`slots`]: sets of slots as ranges; [`spec`]:
 //!   reads JSON;
 //! - [`export_policy!`](crate::export_policy): makes a component of a policy.
@@ -65,7 +66,7 @@ pub use vko_wit as wit;
 pub use vko_wit::exports::valkey::policy::decisions::{Guest as Policy, ModuleInfo};
 pub use vko_wit::observation::Observed;
 pub use vko_wit::planning::{Plan, PolicyError, Violation};
-pub use vko_wit::{common, observation, planning};
+pub use vko_wit::{common, facts, observation, planning};
 
 /// Exports a [`Policy`] from a component. Natively it is nothing, so that a test binary can hold several policies.
 ///

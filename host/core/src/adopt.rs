@@ -19,6 +19,7 @@ mod cluster;
 use std::collections::BTreeMap;
 
 use vko_wit::common::Architecture;
+use vko_wit::facts;
 use vko_wit::observation::{ContainerState, LastPrimary, NodeState, Observed, Pod, Reach, Role, Sentinel, ServerFacts, Upstream};
 
 use crate::ledger::{Ledger, Member};
@@ -37,6 +38,8 @@ pub enum Lesson {
     Unformed,
     /// Formed, all members answer with one history and nobody has the role.
     Formed(String, u64),
+    /// A member holds keys, for the first time.
+    Held,
     /// Slots have owners; these members are the primaries of their shards.
     Shards(Vec<Member>),
 }
@@ -51,7 +54,8 @@ impl Lesson {
                 ledger.note_lineage(replid, *offset, now);
             }
             Self::Lineage(replid, offset) => ledger.note_lineage(replid, *offset, now),
-            Self::Unformed => ledger.formed = Some(false),
+            Self::Unformed => (ledger.formed, ledger.held) = (Some(false), Some(false)),
+            Self::Held => ledger.held = Some(true),
             Self::Formed(replid, offset) => {
                 ledger.formed = Some(true);
                 ledger.note_lineage(replid, *offset, now);
@@ -79,9 +83,20 @@ pub struct Setting {
 
 /// What the ledger should learn from an observation.
 pub fn lesson(observed: &Observed, setting: &Setting) -> Option<Lesson> {
-    if observed.instance.architecture == Architecture::Cluster {
-        return cluster::lesson(observed, setting);
-    }
+    let leads = match observed.instance.architecture {
+        Architecture::Cluster => cluster::lesson(observed, setting),
+        _ => who_leads(observed, setting),
+    };
+    leads.or_else(|| held(observed))
+}
+
+/// The first key that was seen.
+fn held(observed: &Observed) -> Option<Lesson> {
+    let filled = || answering(observed).iter().any(|(_, facts)| facts.keys > 0);
+    (facts::held(observed) != Some(true) && filled()).then_some(Lesson::Held)
+}
+
+fn who_leads(observed: &Observed, setting: &Setting) -> Option<Lesson> {
     if observed.instance.kind == Kind::Sentinel.name() {
         // Sentinels that stand alone hold no data: there is nothing to be careful with.
         return observed.ledger.formed.is_none().then_some(Lesson::Unformed);

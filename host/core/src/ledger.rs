@@ -30,6 +30,8 @@ const CONSENTS_MAX: usize = 32;
 pub struct Ledger {
     /// Whether a primary was ever named or slots were ever given; written before. `None` is unknown.
     pub formed: Option<bool>,
+    /// Whether a member of the data set was ever seen to hold a key; written when first seen, and kept. `None` is unknown.
+    pub held: Option<bool>,
     /// Members that were observed, by workload and ordinal.
     pub members: Vec<Member>,
     /// Replication histories of this data set, newest first. A cluster has a history per shard and keeps none here: its slots'

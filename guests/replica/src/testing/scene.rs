@@ -90,6 +90,12 @@ impl Scene {
         View::new(&self.observed, spec)
     }
 
+    /// Whether a key was ever seen, as the ledger has it.
+    pub fn held(&mut self, held: Option<bool>) -> &mut Self {
+        self.observed.extensions = vko_sdk::facts::mk_held(held);
+        self
+    }
+
     /// Changes what a server says.
     pub fn facts(&mut self, i: usize, change: impl FnOnce(&mut ServerFacts)) -> &mut Self {
         if let Some(facts) = self.server(i).and_then(|s| s.facts.as_mut()) {

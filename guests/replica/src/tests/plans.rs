@@ -212,6 +212,9 @@ fn a_lone_member_that_came_back_empty_says_so() {
     let plan = plan(&scene);
     assert_eq!(condition(&plan, "DataLost"), (Truth::Yes, "DataLost".into()));
     assert_eq!(plan.routing.writer, Writer::Pod("uid-x-0".into()), "it serves all the same");
+    scene.held(Some(false));
+    let plan = decide(&scene.observed).expect("a plan");
+    assert!(plan.status.conditions.iter().all(|c| c.kind != "DataLost"), "nobody ever saw a key in it");
 }
 
 #[test]

@@ -378,6 +378,29 @@ fn a_primary_that_holds_nothing() {
 }
 
 #[test]
+fn nobody_ever_held_a_key() {
+    fn all(s: &mut Scene, origin: &str) {
+        s.restart(0, origin).restart(1, origin).restart(2, origin);
+    }
+    fn empty() -> Scene {
+        let mut scene = three_with_claims();
+        all(&mut scene, "empty");
+        scene.held(Some(false));
+        scene
+    }
+    check(
+        empty,
+        &[
+            ("all are back, with nothing to lose", |s| s, "promote rfr-x-0"),
+            ("nobody knows whether there was something", |s| s.held(None), "promote rfr-x-0, data lost"),
+            ("there was something", |s| s.held(Some(true)), "promote rfr-x-0, data lost"),
+            ("one holds a key that nobody saw before", |s| s.facts(1, |f| f.keys = 1), "promote rfr-x-1, data lost"),
+            ("one isn't back: what it holds nobody knows", |s| s.wait_start(2), "wait DataMayReturn rfr-x-0"),
+        ],
+    );
+}
+
+#[test]
 fn the_ledger_was_lost() {
     check(
         three_with_claims,

@@ -34,6 +34,7 @@ fn short(scene: &Scene, setting: Case) -> String {
         Some(Lesson::Primary(member, replid, _)) => format!("primary {} {replid}", member.ordinal),
         Some(Lesson::Lineage(replid, _)) => format!("lineage {replid}"),
         Some(Lesson::Unformed) => "unformed".into(),
+        Some(Lesson::Held) => "held".into(),
         Some(Lesson::Shards(members)) => format!("{} shards", members.len()),
         Some(Lesson::Formed(replid, offset)) => format!("formed {replid} {offset}"),
     }
@@ -157,6 +158,33 @@ fn a_lost_ledger_is_written_anew_when_all_answer_and_agree() {
 }
 
 #[test]
+fn the_first_key_that_is_seen() {
+    let table: &[(&str, Option<bool>, Change, &str)] = &[
+        ("none yet", Some(false), bare, "-"),
+        ("one", Some(false), |s| s, "held"),
+        ("known already", Some(true), |s| s, "-"),
+        ("nobody knows what was before", None, bare, "-"),
+        ("nobody knows what was before, and there is one", None, |s| s, "held"),
+        ("said by one that is silent now", Some(false), |s| s.silence(0).silence(1).silence(2), "-"),
+        ("whoever leads comes first", Some(false), |s| history(s, 0, "h2", "h1"), "lineage h2"),
+    ];
+    for (case, known, change, expected) in table {
+        let mut scene = Scene::healthy(3);
+        scene.0.extensions = vko_wit::facts::mk_held(*known);
+        change(&mut scene);
+        assert_eq!(short(&scene, THREE), *expected, "{case}");
+    }
+    let mut ledger = Ledger { held: Some(false), ..Ledger::default() };
+    Lesson::Held.learn(&mut ledger, 7);
+    assert_eq!((ledger.held, ledger.formed), (Some(true), None));
+}
+
+fn bare(scene: &mut Scene) -> &mut Scene {
+    (0..3).for_each(|i| scene.facts(i).keys = 0);
+    scene
+}
+
+#[test]
 fn what_is_learnt_is_written_down() {
     let mut ledger = Ledger::default();
     ledger.fences.push(crate::ledger::Fence { pod: "uid-1".into(), detached_at: 5, ..Default::default() });
@@ -168,7 +196,7 @@ fn what_is_learnt_is_written_down() {
     assert_eq!(ledger.fences[0].detached_at, 0, "whoever leads has followers again");
     let mut unformed = Ledger::default();
     Lesson::Unformed.learn(&mut unformed, 7);
-    assert_eq!(unformed.formed, Some(false));
+    assert_eq!((unformed.formed, unformed.held), (Some(false), Some(false)));
 }
 
 /// Member 1 was promoted out of `h1`.

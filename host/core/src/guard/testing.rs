@@ -160,7 +160,7 @@ pub(crate) fn mk_observed(replicas: u32) -> Observed {
         users: Vec::new(),
         recent: Vec::new(),
         jobs: Vec::new(),
-        extensions: Vec::new(),
+        extensions: vko_wit::facts::mk_held(Some(true)),
     }
 }
 

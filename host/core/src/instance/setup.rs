@@ -49,7 +49,7 @@ impl<W: World> Instance<W> {
             match self.rescued.take() {
                 Some(rescued) => site.store.change(|ledger| *ledger = rescued).await?,
                 None if self.nothing_there(topology.id.kind).await? => {
-                    site.store.change(|ledger| ledger.formed = Some(false)).await?;
+                    site.store.change(|ledger| (ledger.formed, ledger.held) = (Some(false), Some(false))).await?;
                 }
                 None => {}
             }

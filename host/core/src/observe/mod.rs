@@ -162,7 +162,7 @@ pub fn observe(inputs: &Inputs<'_>) -> Observed {
         ledger: inputs.ledger.observed(),
         objects: inputs.objects.iter().map(|(kind, object)| observed_object(*kind, object, inputs.now)).collect(),
         claims: inputs.claims.iter().filter_map(|claim| observed_claim(inputs, claim)).collect(),
-        extensions: Vec::new(),
+        extensions: vko_wit::facts::mk_held(inputs.ledger.held),
         servers,
         agreed_view: agreement.peers(inputs, &pods),
         sentinels: sentinels::sentinels(inputs, &pods),
