@@ -5,18 +5,19 @@
 //!    instance lives.
 //! 2. Servers, ConfigMaps and everything but the Secrets see hashes only.
 //! 3. Two operators that make the same Secret at once: one wins, both use what is stored.
-//! 4. A Secret that people make (for the Sentinels' clients, for Sentinels that exist elsewhere) is read and never written.
+//! 4. Labels, owner and finalizer of a Secret are set back where somebody changed them; its password is never touched.
+//! 5. A Secret that people make (for the Sentinels' clients, for Sentinels that exist elsewhere) is read and never written.
 //!    Without it no object is rendered that needs it; servers are probed and steps go on.
 //!
 //! # Flow
-//! 1. Take the Secret from the cache, else read it, else create it.
+//! 1. Take the Secret from the cache, else read it, else create it; set back what it is found by and kept by.
 //! 2. Read the Secrets that people name.
 //! 3. Render the `user` lines of each role from the hashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
-use serde_json::Value;
+use serde_json::{Value, json};
 use vko_api::names;
 use vko_model::accounts::{Account, AccountError, ServerRole};
 use vko_model::version::Line;
@@ -37,6 +38,14 @@ pub enum AccountsError {
     /// The API server said no, or nothing.
     #[error("the Secret {secret} can't be read or made: {error}")]
     SecretNotMade {
+        /// Which.
+        secret: String,
+        /// Why.
+        error: ApiError,
+    },
+    /// The API server said no, or nothing, to what a Secret is found by and kept by.
+    #[error("labels, owner and finalizer of the Secret {secret} can't be set back: {error}")]
+    SecretNotKept {
         /// Which.
         secret: String,
         /// Why.
@@ -69,6 +78,7 @@ impl AccountsError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::SecretNotMade { .. } => "SecretNotMade",
+            Self::SecretNotKept { .. } => "SecretNotKept",
             Self::PasswordMissing(_) => "PasswordMissing",
             Self::SecretNotRead { .. } => "SecretNotRead",
             Self::PasswordNotGiven(_) => "PasswordNotGiven",
@@ -104,6 +114,7 @@ impl Accounts {
                 None => find_or_make(world, topology, account, &id).await.map_err(|error| not_made(&id, error))?,
             };
             made.insert(account, password(&object).ok_or_else(|| AccountsError::PasswordMissing(id.name.clone()))?);
+            keep(world, topology, account, &id, &object).await?;
         }
         let open = topology.spec.pointer("/access/openDefaultUser").and_then(Value::as_bool) == Some(true);
         let named = topology.own_sentinels().and_then(|own| text(own, "/access/defaultPasswordSecret"));
@@ -165,6 +176,51 @@ impl Accounts {
         }
         Ok((self.made.get(&account), self.open && account == Account::Default))
     }
+}
+
+/// The Secrets of the accounts whose passwords are made.
+pub fn secrets(topology: &Topology) -> impl Iterator<Item = ObjectId> {
+    let name = |account: Account| names::account_secret(topology.kind.component(), &topology.name, account.name());
+    to_make(topology).into_iter().map(move |account| ObjectId::new(Kind::Secret, &topology.namespace, name(account)))
+}
+
+/// Sets back what a Secret is found by (labels) and kept by (owner, finalizer). Without them its deletion would hang, or
+/// would not be seen. One that is being deleted can't be kept any more.
+async fn keep<W: World>(
+    world: &W,
+    topology: &Topology,
+    account: Account,
+    id: &ObjectId,
+    secret: &Object,
+) -> Result<(), AccountsError> {
+    let Some(patch) = kept(&account_secret(topology, account.name(), &Secret::default()), secret) else { return Ok(()) };
+    match world.merge(id, &patch).await {
+        // Gone, or moved on: the next look sees which.
+        Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(()),
+        Err(error) => Err(AccountsError::SecretNotKept { secret: id.name.clone(), error }),
+    }
+}
+
+/// The patch that gives a Secret the labels, owner and finalizer that it should have; what others put there stays, but for
+/// another controller.
+fn kept(wanted: &Value, secret: &Object) -> Option<Value> {
+    let labels = wanted["metadata"]["labels"].as_object()?;
+    let labelled = labels.iter().all(|(key, value)| secret.label(key) == *value);
+    let owner = &wanted["metadata"]["ownerReferences"][0];
+    let owned = secret.list("/metadata/ownerReferences").iter().any(|own| own["uid"] == owner["uid"]);
+    let held = secret.finalizers().any(|finalizer| finalizer == names::SECRET_FINALIZER);
+    if secret.deleting() || (labelled && owned && held) {
+        return None;
+    }
+    let others =
+        secret.list("/metadata/ownerReferences").iter().filter(|own| own["controller"] != true && own["uid"] != owner["uid"]);
+    let owners: Vec<&Value> = others.chain([owner]).collect();
+    let foreign = secret.finalizers().filter(|finalizer| *finalizer != names::SECRET_FINALIZER);
+    let finalizers: Vec<&str> = foreign.chain([names::SECRET_FINALIZER]).collect();
+    Some(json!({"metadata": {
+        "uid": secret.uid(), "resourceVersion": secret.resource_version(),
+        "labels": labels, "ownerReferences": owners, "finalizers": finalizers,
+    }}))
 }
 
 /// Accounts whose passwords are made: all of every server, but that of the Sentinels' clients.

@@ -165,7 +165,8 @@ impl<W: World> Manager<W> {
             }
         }
         // What an end left behind while nobody was here.
-        for secret in self.shared.world.cached_all(Kind::Secret).iter().filter(|secret| is_held(secret)) {
+        let left = |secret: &&Object| is_held(secret) && !secret.label(names::INSTANCE).is_empty();
+        for secret in self.shared.world.cached_all(Kind::Secret).iter().filter(left) {
             self.wake(Key { namespace: secret.namespace().into(), name: secret.label(names::INSTANCE).into() });
         }
     }

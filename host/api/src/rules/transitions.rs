@@ -106,6 +106,7 @@ pub fn valkey() -> Vec<Change> {
             remedy: "set it back: the architecture can't be changed, make another instance",
         },
         ip_family(),
+        default_user(),
     ];
     changes.extend(FROZEN.map(|field| frozen(field, NEEDS_PODS)));
     changes.extend(FROZEN_LISTS.map(|field| frozen_list(field, NEEDS_PODS)));
@@ -149,6 +150,19 @@ fn ip_family() -> Change {
         cel: format!("{} == {}", family("self"), family("oldSelf")),
         shown: "",
         remedy: "can't be changed, because Services keep their family; set it back, or make another instance",
+    }
+}
+
+/// Running servers would keep the account as it was until each one's next start.
+fn default_user() -> Change {
+    let of =
+        |variable: &str| format!("({} && {variable}.access.openDefaultUser)", present_in(variable, "access.openDefaultUser"));
+    Change {
+        field: "spec.access.openDefaultUser",
+        cel: format!("{} == {}", of("self"), of("oldSelf")),
+        shown: "",
+        remedy: "was changed, which is not supported yet because running servers would keep the account as it was; set it back",
+        allowed: same_or("access.openDefaultUser", false),
     }
 }
 

@@ -134,7 +134,7 @@ fn changes_that_must_not_reach_a_live_instance() {
     for (case, live, wanted, field) in [
         ("nothing", json!({}), json!({}), ""),
         ("members", json!({}), json!({"replicas": {"replicasOfShard": 5}}), ""),
-        ("the default user", json!({}), json!({"access": {"openDefaultUser": true}}), ""),
+        ("the default user", json!({}), json!({"access": {"openDefaultUser": true}}), "spec.access.openDefaultUser"),
         (
             "what happens to claims",
             claim.clone(),

@@ -16,13 +16,14 @@ const NEEDS_PODS: &str = "it needs pods to be replaced, which is not supported y
 const NOT_YET: &str = "it is not supported yet";
 
 /// Of all topology objects.
-const COMMON: [Fixed; 6] = [
+const COMMON: [Fixed; 7] = [
     ("/version", "spec.version", "rolling upgrades are not supported yet"),
     ("/resources", "spec.resources", NEEDS_PODS),
     ("/nodeSelector", "spec.nodeSelector", NEEDS_PODS),
     ("/tolerations", "spec.tolerations", NEEDS_PODS),
     ("/securityContext", "spec.securityContext", NEEDS_PODS),
     ("/access/ipFamilyPrefer", "spec.access.ipFamilyPrefer", "Services keep their family"),
+    ("/access/openDefaultUser", "spec.access.openDefaultUser", "running servers would keep the account as it was"),
 ];
 
 const STORAGE: [Fixed; 2] = [

@@ -10,6 +10,9 @@ use crate::render::{Topology, TopologyKind};
 use crate::testing::{FakeWorld, State, mk_topology};
 use crate::world::{ApiError, Credential};
 
+/// A change of a Secret's metadata.
+type Change = fn(&mut serde_json::Value);
+
 fn secret(account: Account) -> ObjectId {
     ObjectId::new(Kind::Secret, "shop", names::account_secret(names::component::FAILOVER, "x", account.name()))
 }
@@ -33,6 +36,42 @@ async fn each_is_made_once_and_then_found() {
     assert_eq!((world.effects().len(), &found), (0, &made));
     assert_eq!(made.operator().password.reveal().len(), super::LENGTH);
     assert!(made.operator().password.reveal().bytes().all(|byte| super::ALPHABET.contains(&byte)));
+}
+
+#[tokio::test]
+async fn what_a_secret_is_found_and_kept_by_is_set_back() {
+    let id = secret(Account::Probe);
+    let table: &[(&str, Change, bool)] = &[
+        ("nothing was changed", |_| {}, false),
+        ("the instance's label is gone", |m| drop(m["labels"].as_object_mut().unwrap().remove(names::INSTANCE)), true),
+        ("the finalizer is gone, and another's is there", |m| m["finalizers"] = json!(["example.org/held"]), true),
+        ("it has no owner", |m| drop(m.as_object_mut().unwrap().remove("ownerReferences")), true),
+        ("a former topology object's", |m| m["ownerReferences"][0]["uid"] = json!("before"), true),
+        ("a label of others", |m| m["labels"]["example.org/team"] = json!("a"), false),
+        (
+            "it is being deleted",
+            |m| *m = json!({"name": m["name"], "namespace": "shop", "deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["example.org/held"]}),
+            false,
+        ),
+    ];
+    for (case, change, patched) in table {
+        let world = FakeWorld::default();
+        Accounts::ensure(&world, &mk_topology()).await.unwrap();
+        let made = world.object(&id).unwrap();
+        let mut object = made.clone();
+        change(&mut object["metadata"]);
+        world.state().put(object);
+        world.effects();
+        Accounts::ensure(&world, &mk_topology()).await.unwrap();
+        assert_eq!(world.effects().len(), usize::from(*patched), "{case}");
+        let now = world.object(&id).unwrap();
+        assert_eq!(now["data"], made["data"], "{case}");
+        if *patched {
+            assert_eq!(now["metadata"]["labels"], made["metadata"]["labels"], "{case}");
+            assert_eq!(now["metadata"]["ownerReferences"], made["metadata"]["ownerReferences"], "{case}");
+            assert!(now["metadata"]["finalizers"].to_string().contains(names::SECRET_FINALIZER), "{case}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -16,8 +16,10 @@
 //! 4. When the pods are gone: claims, if asked, and those that still come.
 //! 5. Finalizers of Secrets.
 //! 6. The topology object's finalizer; what is left goes with it.
-//! 7. `delete-pvc` of the Valkey.
+//! 7. `delete-pvc` of the Valkey; where its topology object went before it (deleted alone, and its successor not made yet),
+//!    all of this first.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,9 +27,11 @@ use vko_api::names;
 
 use super::topology::{Named, kind_of};
 use super::{Instance, Next};
+use crate::accounts;
 use crate::ledger::Ledger;
 use crate::object::{Kind, Object, ObjectId};
 use crate::refresh;
+use crate::render::Topology;
 use crate::world::{ApiError, Delete, World};
 
 /// How long the kubelet gets to refresh the mounts before the pods are stopped. Too short costs hand-overs that serve nobody, no
@@ -116,12 +120,25 @@ impl<W: World> Instance<W> {
             }
         }
         self.tell_left(valkey.unwrap_or(topology), &watching).await;
-        for secret in self.shared.world.cached_of(Kind::Secret, &self.key.namespace, &self.key.name) {
-            let secret_id = ObjectId::new(Kind::Secret, &self.key.namespace, secret.name());
-            self.drop_finalizer(&secret_id, &secret, names::SECRET_FINALIZER).await?;
-        }
+        self.let_accounts_go(&self.render_topology(&Named { id: id.clone(), object: topology.clone() })).await?;
         self.drop_finalizer(id, topology, names::FINALIZER).await?;
         Ok(Next::After(AGAIN))
+    }
+
+    /// Takes our finalizer off the Secrets of the accounts: by their names, too, whatever labels somebody took from them.
+    async fn let_accounts_go(&self, topology: &Topology) -> Result<(), ApiError> {
+        let labelled = self.shared.world.cached_of(Kind::Secret, &self.key.namespace, &self.key.name);
+        let ids = labelled.iter().map(|secret| ObjectId::new(Kind::Secret, &self.key.namespace, secret.name()));
+        for id in ids.chain(accounts::secrets(topology)).collect::<BTreeSet<_>>() {
+            let secret = match self.shared.world.cached(&id) {
+                Some(secret) => Some(secret),
+                None => self.shared.world.get(&id).await?,
+            };
+            if let Some(secret) = secret {
+                self.drop_finalizer(&id, &secret, names::SECRET_FINALIZER).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Nobody is left who could use the accounts: lets their Secrets go. The end came in another order than ours (a
@@ -144,8 +161,12 @@ impl<W: World> Instance<W> {
         Ok(Next::After(AGAIN))
     }
 
-    /// The topology object is gone; the Valkey may still wait for its claims.
+    /// The topology object is gone; the Valkey may still wait for its servers and claims.
     pub(super) async fn finish(&mut self, valkey: &Object) -> Result<Next, ApiError> {
+        let kind = kind_of(valkey);
+        if !self.stateful_sets(kind).is_empty() || self.pods_left(kind) {
+            return self.end(Some(valkey), &self.imagined(valkey)).await;
+        }
         if !valkey.finalizers().any(|finalizer| finalizer == names::DELETE_PVC) {
             return Ok(Next::After(AGAIN));
         }

@@ -46,8 +46,12 @@ impl<W: World> Instance<W> {
             self.wake.clone(),
         );
         if ledger.formed.is_none() {
-            match self.rescued.take() {
-                Some(rescued) => site.store.change(|ledger| *ledger = rescued).await?,
+            match self.rescued.clone() {
+                // Given up only once it is written: a write may fail, and nobody else remembers.
+                Some(rescued) => {
+                    site.store.change(|ledger| *ledger = rescued).await?;
+                    self.rescued = None;
+                }
                 None if self.nothing_there(topology.id.kind).await? => {
                     site.store.change(|ledger| (ledger.formed, ledger.held) = (Some(false), Some(false))).await?;
                 }

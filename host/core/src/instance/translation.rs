@@ -65,6 +65,15 @@ impl<W: World> Instance<W> {
         Ok(None)
     }
 
+    /// The topology object that a Valkey would become, which isn't there: for the end of what it left behind. Of a spec that is
+    /// refused only what is said of volumes is known.
+    pub(super) fn imagined(&self, valkey: &Object) -> Named {
+        let kind = kind_of(valkey);
+        let storage = || json!({"storage": valkey.0.pointer("/spec/storage")});
+        let spec = self.wanted_spec(valkey, None).unwrap_or_else(|_| storage());
+        Named { id: self.own_id(kind), object: Object::new(topology_object(valkey, kind, &spec)) }
+    }
+
     /// What governs has another kind than this Valkey becomes.
     fn other_kind(&self, valkey: &Object, live: &Named) -> Refused {
         let (kind, name) = (live.id.kind.name(), &self.key.name);
