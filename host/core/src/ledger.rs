@@ -47,6 +47,10 @@ pub struct Ledger {
     pub consents_used: Vec<String>,
     /// The newest server version that every member has finished.
     pub finished_version: Option<String>,
+    /// The newest server line that members may have been started with and that not all have finished: what they saved may be of
+    /// a form that older ones can't read. Written before the template that starts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried_line: Option<String>,
 }
 
 /// A member: the place, and who fills it.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use vko_model::version::Line;
 use vko_wit::observation::{Observed, Reach};
 use vko_wit::planning::{Phase, Plan};
 
 use super::look::LookError;
 use super::{Instance, LOOK_ANYWAY};
 use crate::governor::Decision;
-use crate::ledger::Member;
+use crate::ledger::{Ledger, Member};
+use crate::object::Object;
 use crate::observe::millis;
 use crate::probe;
 use crate::report::HostFacts;
@@ -55,10 +57,17 @@ impl<W: World> Instance<W> {
                 if finished.is_some() {
                     ledger.finished_version = finished;
                 }
+                ledger.tried_line = None;
                 let pods: Vec<&str> = observed.pods.iter().map(|pod| pod.uid.as_str()).collect();
                 ledger.fences.retain(|fence| pods.contains(&fence.pod.as_str()));
             })
             .await?)
+    }
+
+    /// Before the template of a newer line is in force, and anybody can be started with it: that somebody may have been.
+    pub(super) async fn note_tried(&self, site: &Arc<Site<W>>, topology: &Object) -> Result<(), LookError> {
+        let Some(tried) = newly_tried(&site.store.ledger().await, topology.text("/spec/version")) else { return Ok(()) };
+        Ok(site.store.change(|ledger| ledger.tried_line = Some(tried.as_str().to_owned())).await?)
     }
 
     /// How soon to ask servers and to look again.
@@ -99,9 +108,45 @@ fn settled(observed: &Observed) -> bool {
     })
 }
 
+/// The line that a spec asks for, if it is newer than what all members finished, and than what is noted as tried.
+fn newly_tried(ledger: &Ledger, wanted: &str) -> Option<Line> {
+    let (finished, wanted) = (finished_line(ledger)?, wanted.parse::<Line>().ok()?);
+    let noted = ledger.tried_line.as_deref().and_then(|line| line.parse::<Line>().ok());
+    (ledger.formed == Some(true) && wanted > finished && noted.is_none_or(|noted| noted < wanted)).then_some(wanted)
+}
+
+/// The line that all members have finished, as far as it is known.
+pub(super) fn finished_line(ledger: &Ledger) -> Option<Line> {
+    Line::of(&ledger.finished_version.as_deref()?.parse().ok()?).ok()
+}
+
 /// The version that all data servers have; where there are none, nothing says.
 fn finished_version(observed: &Observed) -> Option<String> {
     let mut versions = observed.servers.iter().filter_map(|server| server.facts.as_ref()).map(|facts| facts.version);
     let first = versions.next()?;
     versions.all(|version| version == first).then(|| format!("{}.{}.{}", first.major, first.minor, first.patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_line_is_noted_before_anybody_is_started_with_it() {
+        let table = [
+            ("the line that all finished", Some(true), Some("8.1.4"), None, "8.1", None),
+            ("a newer one", Some(true), Some("8.1.4"), None, "9.1", Some(Line::V9_1)),
+            ("noted already", Some(true), Some("8.1.4"), Some("9.1"), "9.1", None),
+            ("a newer one than was noted", Some(true), Some("7.3.6"), Some("8.1"), "9.1", Some(Line::V9_1)),
+            ("taken back: what was tried stays", Some(true), Some("8.1.4"), Some("9.1"), "8.1", None),
+            ("nothing is finished yet", Some(true), None, None, "9.1", None),
+            ("no member may hold anything", Some(false), Some("8.1.4"), None, "9.1", None),
+            ("no line", Some(true), Some("8.1.4"), None, "8.0", None),
+        ];
+        for (case, formed, finished, tried, wanted, expected) in table {
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            let ledger = Ledger { formed, finished_version: text(finished), tried_line: text(tried), ..Ledger::default() };
+            assert_eq!(newly_tried(&ledger, wanted), expected, "{case}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use super::topology::Named;
 use crate::adopt::{Setting, lesson};
 use crate::object::{Kind, Object};
 use crate::observe::{Inputs, observe};
+use crate::render;
 use crate::site::Site;
 use crate::workloads;
 use crate::world::World;
@@ -68,6 +69,12 @@ impl<W: World> Instance<W> {
         let sets = self.stateful_sets(topology.id.kind);
         let set_of = |pod: &Object| sets.get(pod.name().rsplit_once('-')?.0);
         let template = |pod: &Object| set_of(pod).map_or(TemplateState::Unknown, |set| template_state(pod, set));
+        let rendered = self.render_topology(topology);
+        let of_spec = |(name, set): (&String, &Object)| {
+            let hash = render::spec_hash(&rendered, name)?;
+            Some((name.clone(), set.annotation(vko_api::names::SPEC_HASH) == hash))
+        };
+        let templates_of_spec = sets.iter().filter_map(of_spec).collect();
         let mut observed = observe(&Inputs {
             topology: &topology.object,
             kind: topology.id.kind,
@@ -89,6 +96,7 @@ impl<W: World> Instance<W> {
             operator_version: &self.shared.settings.operator_version,
             cluster_domain: &self.shared.settings.cluster_domain,
             template: &template,
+            templates_of_spec: &templates_of_spec,
         });
         self.detached.rectify(&mut observed.ledger.fences, unix, now);
         self.former.resolve(&mut observed);

@@ -149,6 +149,7 @@ impl<W: World> Instance<W> {
         self.journal_decision(&observed, &decision);
         let mut unsettled = false;
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
+            self.note_tried(&site, topology).await?;
             let seen = Seen { site: &site, named, topology: &rendered, observed: &observed, accounts, pods: &pods, person };
             unsettled = self.execute(&seen, plan, &decision.guarded.tracks, &mut host).await;
         }

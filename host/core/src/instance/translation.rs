@@ -8,12 +8,15 @@
 
 use serde_json::{Value, json};
 use vko_api::{TopologySpec, names, translate};
+use vko_model::version::Line;
 use vko_wit::planning::Severity;
 
 use super::Instance;
+use super::finish::finished_line;
 use super::look::Refused;
 use super::topology::{Named, is_foreign, kind_of};
 use crate::diff::differs;
+use crate::ledger::Ledger;
 use crate::object::{Kind, Object};
 use crate::world::{ApiError, World};
 
@@ -98,6 +101,14 @@ impl<W: World> Instance<W> {
             }
         }
         let mut json = serde_json::to_value(&spec).map_err(|error| refuse("SpecUnreadable", error.to_string()))?;
+        if let Some(finished) = live.and_then(|live| undercut(live, &json)) {
+            let message = format!(
+                "spec.version: {} is older than {finished}, which all members have finished: what they saved can't be read by an \
+                 older server; set it back to {finished}, or make another instance and copy the data",
+                json["version"].as_str().unwrap_or_default()
+            );
+            return Err(refuse("DowngradeRefused", message));
+        }
         keep_image(&mut json, live);
         self.ask_policy(kind_of(valkey), &json, live_spec)?;
         Ok(json)
@@ -116,6 +127,15 @@ impl<W: World> Instance<W> {
             violations.iter().filter(|v| v.severity == Severity::Error).map(|v| format!("{}: {}", v.field, v.message)).collect();
         if errors.is_empty() { Ok(()) } else { Err(Refused { reason: "PolicyRefusesSpec".into(), message: errors.join("; ") }) }
     }
+}
+
+/// The line that all members have finished, if a changed spec asks for an older one. Taking back an upgrade that not all have
+/// finished is no such change.
+fn undercut(live: &Object, wanted: &Value) -> Option<Line> {
+    let line = |spec: &Value| spec["version"].as_str()?.parse::<Line>().ok();
+    let finished = finished_line(&Ledger::read(live.0.get("status")))?;
+    let wanted_line = line(wanted)?;
+    (wanted_line < finished && line(&live.0["spec"]) != Some(wanted_line)).then_some(finished)
 }
 
 /// What is authorised together with a version.
@@ -195,6 +215,24 @@ mod tests {
             let mut wanted = spec(version, "a:9.1.2");
             keep_image(&mut wanted, live.as_ref());
             assert_eq!(wanted["image"], expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn below_what_all_have_finished_there_is_no_way_back() {
+        let table = [
+            ("the same", Some("9.1.2"), "9.1", "9.1", None),
+            ("a newer one", Some("8.1.1"), "8.1", "9.1", None),
+            ("an upgrade that not all have finished is taken back", Some("8.1.1"), "9.1", "8.1", None),
+            ("all have finished it", Some("9.1.2"), "9.1", "8.1", Some(Line::V9_1)),
+            ("below what was before it", Some("8.1.1"), "9.1", "7.2", Some(Line::V8_1)),
+            ("in force already", Some("9.1.2"), "8.1", "8.1", None),
+            ("nobody knows what they finished", None, "9.1", "8.1", None),
+        ];
+        for (case, finished, live, wanted, expected) in table {
+            let status = json!({"ledger": {"formed": true, "finishedVersion": finished}});
+            let live = Object::new(json!({"spec": spec(live, "a:1"), "status": status}));
+            assert_eq!(undercut(&live, &spec(wanted, "a:2")), expected, "{case}");
         }
     }
 }

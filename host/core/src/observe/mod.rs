@@ -25,6 +25,7 @@ use serde_json::Value;
 use vko_api::names;
 use vko_model::address::Address;
 use vko_wit::common::{Architecture, Pair};
+use vko_wit::facts;
 use vko_wit::observation::{Claim, Environment, Instance, IpFamily, Job, Object as ObservedObject, Observed, Outcome};
 
 pub use self::cut_off::{CutOff, cut_off};
@@ -115,6 +116,8 @@ pub struct Inputs<'a> {
     pub cluster_domain: &'a str,
     /// Spec hash and software of the pod template that is in force, by workload.
     pub template: &'a dyn Fn(&Object) -> vko_wit::observation::TemplateState,
+    /// Whether the live template of a StatefulSet is made of the newest spec, by its name.
+    pub templates_of_spec: &'a BTreeMap<String, bool>,
 }
 
 impl<'a> Inputs<'a> {
@@ -124,6 +127,7 @@ impl<'a> Inputs<'a> {
         static DISKS: BTreeMap<String, Vec<String>> = BTreeMap::new();
         static SERVERS: BTreeMap<String, ServerMemory> = BTreeMap::new();
         static PLACES: BTreeMap<String, Address> = BTreeMap::new();
+        static TEMPLATES: BTreeMap<String, bool> = BTreeMap::new();
         let (monotonic, now) = (Duration::from_secs(100), 1_800_000_000_000);
         Self {
             topology,
@@ -146,6 +150,7 @@ impl<'a> Inputs<'a> {
             operator_version: "0.1.0",
             cluster_domain: "cluster.local",
             template: &|_| vko_wit::observation::TemplateState::Current,
+            templates_of_spec: &TEMPLATES,
         }
     }
 }
@@ -162,7 +167,7 @@ pub fn observe(inputs: &Inputs<'_>) -> Observed {
         ledger: inputs.ledger.observed(),
         objects: inputs.objects.iter().map(|(kind, object)| observed_object(*kind, object, inputs.now)).collect(),
         claims: inputs.claims.iter().filter_map(|claim| observed_claim(inputs, claim)).collect(),
-        extensions: vko_wit::facts::mk_held(inputs.ledger.held),
+        extensions: extensions(inputs),
         servers,
         agreed_view: agreement.peers(inputs, &pods),
         sentinels: sentinels::sentinels(inputs, &pods),
@@ -171,6 +176,14 @@ pub fn observe(inputs: &Inputs<'_>) -> Observed {
         jobs: inputs.jobs.clone(),
         pods,
     }
+}
+
+/// Facts that have no field of their own yet.
+fn extensions(inputs: &Inputs<'_>) -> Vec<Pair> {
+    let of_ledger =
+        facts::mk_held(inputs.ledger.held).into_iter().chain(facts::mk_tried_line(inputs.ledger.tried_line.as_deref()));
+    let templates = inputs.templates_of_spec.iter().map(|(name, is_so)| facts::mk_template_of_spec(name, *is_so));
+    of_ledger.chain(templates).collect()
 }
 
 /// The architecture of an instance, by its topology object.

@@ -97,7 +97,7 @@ fn facts(inputs: &Inputs<'_>, places: &Places<'_>, pod: &Pod, memory: &ServerMem
         tls: Tls::Off,
         cluster: Vec::new(),
         cannot_write: info.cannot_write().map(disk_file),
-        extensions: Vec::new(),
+        extensions: vko_wit::facts::mk_appends(info.aof_enabled),
     })
 }
 

@@ -157,6 +157,7 @@ fn what_servers_say_of_themselves_and_of_each_other() {
         (&Role::Primary, "h2", "h1", 2_964)
     );
     assert_eq!((facts.keys, facts.uptime, facts.origin), (40, 71_000, DataOrigin::Snapshot));
+    assert_eq!(vko_wit::facts::appends(facts), Some(false));
     let attached: Vec<_> = facts.replicas.iter().map(|r| (r.pod.clone(), r.online, r.lag)).collect();
     assert!(attached.contains(&(Upstream::Pod("uid-1".into()), true, 1_000)));
     assert!(
@@ -376,6 +377,22 @@ fn the_instance_and_what_a_person_said() {
     assert_eq!(fixture.observe().environment.ip_family, IpFamily::Ipv4);
     fixture.topology["spec"]["access"]["ipFamilyPrefer"] = json!("IPv6");
     assert_eq!(fixture.observe().environment.ip_family, IpFamily::Ipv6);
+}
+
+#[test]
+fn facts_without_a_field_of_their_own() {
+    use vko_wit::facts;
+    let observed = Fixture::new().observe();
+    assert_eq!((facts::held(&observed), facts::tried_line(&observed)), (None, None));
+    assert_eq!(facts::appends(observed.servers[1].facts.as_ref().unwrap()), None, "what isn't said is unknown");
+    let ledger = Ledger { held: Some(false), tried_line: Some("9.1".into()), ..Ledger::default() };
+    let templates = [("rfr-x".to_owned(), true), ("rfs-x".to_owned(), false)].into();
+    let topology = Object::new(json!({"metadata": {"name": "x"}}));
+    let inputs = Inputs { templates_of_spec: &templates, ..Inputs::bare(&topology, Kind::Failover, &ledger) };
+    let observed = observe(&inputs);
+    assert_eq!((facts::held(&observed), facts::tried_line(&observed)), (Some(false), Some("9.1")));
+    let known = ["rfr-x", "rfs-x", "rfr"].map(|name| facts::template_of_spec(&observed, name));
+    assert_eq!(known, [Some(true), Some(false), None]);
 }
 
 #[test]

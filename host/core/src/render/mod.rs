@@ -158,6 +158,11 @@ impl RenderError {
     }
 }
 
+/// The stamp that a template made of this spec carries, of the workload of that name; nothing if the instance has no such one.
+pub fn spec_hash(topology: &Topology, workload: &str) -> Option<String> {
+    Part::named(topology, workload).map(|part| spec::PodSpec::new(topology, part).hash())
+}
+
 /// Renders the desired records, in the order in which they should be applied. What is not desired is not rendered, and stays
 /// as it is.
 ///
