@@ -1,10 +1,10 @@
 //! Rule 7: a claim goes only when its member is gone for good, a synced copy lives elsewhere, and the spec says so or its node is
-//! gone.
+//! gone; or when a member that is there must begin anew ([`roll::check_emptied`]).
 
 use serde_json::Value;
 use vko_wit::planning::{Operation, Step};
 
-use super::View;
+use super::{View, roll};
 
 pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let Operation::DeleteClaim(uid) = &step.operation else { return Ok(()) };
@@ -13,13 +13,14 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let place_wanted = u64::from(claim.ordinal) < view.wanted_members();
     let node_gone = claim.node_exists == Some(false);
     let pod = view.members().find(|pod| pod.workload == claim.workload && pod.ordinal == claim.ordinal);
-    if let Some(pod) = pod.filter(|pod| !(node_gone && pod.addresses.is_empty())) {
-        return Err(format!("{} uses it", pod.name));
+    let in_use = pod.filter(|pod| !(node_gone && pod.addresses.is_empty()));
+    if let Some(pod) = in_use {
+        roll::check_emptied(pod, view)?;
     }
-    if place_wanted && !node_gone {
+    if in_use.is_none() && place_wanted && !node_gone {
         return Err(format!("member {} is wanted", claim.ordinal));
     }
-    if !node_gone && spec["storage"]["retainAfterDeleted"].as_bool() != Some(false) {
+    if in_use.is_none() && !node_gone && spec["storage"]["retainAfterDeleted"].as_bool() != Some(false) {
         return Err("spec.storage.retainAfterDeleted is not false: the claim stays".into());
     }
     if view.last_primary(&claim.workload).is_some_and(|last| last.ordinal == claim.ordinal) {

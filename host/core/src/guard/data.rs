@@ -5,7 +5,7 @@ use vko_wit::observation::{AttachedReplica, DataOrigin, FenceRecord, Pod, Role, 
 use vko_wit::planning::{Follow, HandOver, Operation, Step};
 
 use super::evidence::{Consent, was_loaded};
-use super::{View, cluster};
+use super::{View, cluster, roll};
 
 /// Lag (ms) up to which an attached replica counts as streaming: it acknowledges once a second.
 const LAG_MAX_MS: u64 = 2_000;
@@ -86,6 +86,9 @@ fn check_evict(step: &Step, uid: &str, view: &View<'_>) -> Result<(), String> {
         return check_evict_of_cluster(step, pod, view);
     }
     let consented = view.consented(step, Consent::Restart, &pod.name);
+    if roll::restarts_whole(pod, view) || roll::holds_nothing_itself(pod, view) {
+        return Ok(());
+    }
     if view.is_primary(uid) || (view.is_last_primary(pod) && !view.is_dead(pod)) {
         return allow_or(consented, format!("{} is the primary: hand its role over first", pod.name));
     }
@@ -146,7 +149,8 @@ fn check_way(order: &HandOver, primary: &Pod, view: &View<'_>) -> Result<(), Str
     }
 }
 
-fn is_online(primary: &ServerFacts, replica: &ServerFacts, uid: &str) -> bool {
+/// Whether a replica is in step, by its own word and its primary's.
+pub(super) fn is_online(primary: &ServerFacts, replica: &ServerFacts, uid: &str) -> bool {
     let link = matches!(&replica.role, Role::Replica(link) if link.up && !link.syncing);
     let streams = |r: &AttachedReplica| r.pod == Upstream::Pod(uid.into()) && r.online && r.offset > 0 && r.lag <= LAG_MAX_MS;
     let listed = primary.replicas.iter().any(streams);

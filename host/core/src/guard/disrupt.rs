@@ -1,10 +1,10 @@
 //! Rule 4: at most one member of a data set is disturbed at a time, and in one cluster no more primaries at once than leaves a
-//! majority. Replacing a member that isn't ready is no second disruption.
+//! majority. Replacing a member that isn't ready is no second disruption. What a roll may do beside that: [`roll`].
 
 use vko_wit::observation::Pod;
 use vko_wit::planning::{Operation, Step};
 
-use super::{View, cluster};
+use super::{View, cluster, roll};
 
 pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let uid = match &step.operation {
@@ -22,7 +22,10 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     let other = view.others(uid).find(|other| !other.ready || other.terminating_for > 0);
     match other {
         Some(other) if pod.ready => Err(format!("{} is not ready: a second member would be out of service", other.name)),
-        _ => Ok(()),
+        _ => match &step.operation {
+            Operation::HandOver(order) => roll::check_hand_over(order, view),
+            _ => roll::check_evict(pod, view),
+        },
     }
 }
 

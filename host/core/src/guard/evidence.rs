@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use vko_wit::common::Architecture;
 use vko_wit::observation::{
     ContainerState, DataOrigin, LastPrimary, LedgerMember, Lineage, NodeState, Observed, Peer, Pod, Reach, ReplicaLink, Role,
     Server, ServerFacts, Upstream,
@@ -139,6 +140,8 @@ impl<'a> View<'a> {
                 self.sentinels_of_track.extend(self.sentinel_in(pod).map(|sentinel| sentinel.id.clone()));
                 self.disturbed.push(pod.clone());
             }
+            // Where a pod uses it: it begins anew.
+            Operation::DeleteClaim(claim) => self.disturbed.extend(self.user_of(claim).map(|pod| pod.uid.clone())),
             Operation::HandOver(order) => {
                 self.disturbed.push(order.primary.clone());
                 self.admit_heir(&order.replica);
@@ -155,6 +158,13 @@ impl<'a> View<'a> {
             Operation::Monitor(monitor) => self.sentinels_of_track.retain(|id| *id != monitor.sentinel),
             _ => {}
         }
+    }
+
+    /// The pod that fills the place of a claim, outside of clusters.
+    fn user_of(&self, claim: &str) -> Option<&'a Pod> {
+        let claim = self.observed.claims.iter().find(|c| c.uid == claim)?;
+        let in_place = |pod: &&'a Pod| pod.workload == claim.workload && pod.ordinal == claim.ordinal;
+        self.members().find(in_place).filter(|_| self.observed.instance.architecture == Architecture::Replica)
     }
 
     fn admit_heir(&mut self, pod: &str) {

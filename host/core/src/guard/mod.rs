@@ -23,6 +23,7 @@ mod disrupt;
 mod evidence;
 mod objects;
 mod promote;
+mod roll;
 mod sentinels;
 mod shrink;
 mod stale;

@@ -2,7 +2,7 @@
 
 use super::{Change, after, expect};
 use crate::guard::testing::{Scene, by_consent, evict, follow, hand_over, step, uid};
-use vko_wit::observation::{DataOrigin, LastPrimary, Role};
+use vko_wit::observation::{AttachedReplica, DataOrigin, LastPrimary, Role, Upstream};
 use vko_wit::planning::{FenceSetting, Operation};
 
 #[test]
@@ -150,7 +150,8 @@ fn second_primary(scene: &mut Scene) -> &mut Scene {
 
 fn handed_over(scene: &mut Scene) -> &mut Scene {
     scene.0.ledger.last_primary = LastPrimary::Members(vec![crate::guard::testing::mk_member(1)]);
-    scene.facts(1).role = Role::Primary;
+    let streams = [uid(0), uid(2)].map(|pod| AttachedReplica { pod: Upstream::Pod(pod), online: true, offset: 1_000, lag: 0 });
+    (scene.facts(1).role, scene.facts(1).replicas) = (Role::Primary, streams.into());
     scene.follow(0, 1).follow(2, 1)
 }
 

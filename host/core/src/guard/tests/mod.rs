@@ -8,6 +8,7 @@ mod objects;
 mod promote;
 mod random;
 mod random_cluster;
+mod roll;
 mod rules;
 mod sentinels;
 mod slots;
