@@ -10,6 +10,8 @@ pub enum Kind {
     PromoteDataLoss,
     /// Follow a primary that lacks writes which this copy holds.
     DiscardWrites,
+    /// Restart the only member though it keeps its data nowhere else.
+    RestartDataLoss,
     /// Give the slots of a lost shard to a member that lacks their data.
     SlotsDataLoss,
 }
@@ -19,6 +21,7 @@ impl Kind {
         match self {
             Self::PromoteDataLoss => "promote-data-loss",
             Self::DiscardWrites => "discard-writes",
+            Self::RestartDataLoss => "restart-data-loss",
             Self::SlotsDataLoss => "slots-data-loss",
         }
     }

@@ -54,6 +54,8 @@ pub enum Cause {
     HandOverUnderWay,
     /// Members can't be removed yet.
     ShrinkWaits,
+    /// The next member of a roll can't be replaced yet.
+    RollWaits,
     /// The running pod must learn first that a restart follows nobody.
     StartModePending,
     /// The host doesn't carry out a step that this needs.

@@ -45,7 +45,8 @@ pub fn wanted_min(members: u32, synced: usize) -> u32 {
 /// The step that brings the fence to what it should be; nothing if it is so, on the server and in the ledger.
 pub fn keep(view: &View<'_>, primary: &Member<'_>, members: u32) -> Option<Track> {
     let (uid, facts) = (primary.uid()?, primary.facts_now()?);
-    let counted = || view.members.iter().filter(|m| m.ordinal < members);
+    // Who is about to end is no replica any more in a moment.
+    let counted = || view.members.iter().filter(|m| m.ordinal < members && !m.terminating());
     let replicas = counted().filter(|m| synced(primary, m)).count();
     // What the primary itself hears decides whether writes go on: replicas that only we can't reach are no reason to lower it.
     let heard = counted().filter(|m| m.uid().is_some_and(|uid| facts.replicas.iter().any(|r| streams(r, uid)))).count();

@@ -14,7 +14,7 @@
 //! # Flow
 //! 1. [`spec`] reads what people want, [`view`] sorts what was observed.
 //! 2. [`primary`] says who is the primary. Nobody: [`creation`] or [`promotion`]. Somebody: [`followers`], [`fence`],
-//!    [`membership`].
+//!    [`membership`], [`roll`].
 //! 3. [`routing`] and [`status`] follow from the observation alone; [`backoff`] holds steps that failed lately.
 //!
 //! Other policies reuse all of it by [`decide_with`], or its parts: the failover policy puts Sentinels before [`promotion`] and
@@ -28,9 +28,11 @@ pub mod creation;
 pub mod decision;
 pub mod fence;
 pub mod followers;
+pub mod lines;
 pub mod membership;
 pub mod primary;
 pub mod promotion;
+pub mod roll;
 pub mod routing;
 pub mod spec;
 pub mod status;
@@ -145,7 +147,11 @@ pub fn act<C: From<Cause>>(
         Accepted::Undecided(several) => followers::undecided(several),
         _ if formed.is_none() => unknown::hold(view, preferences),
         Accepted::Nobody if formed == Some(false) => creation::create(view, preferences),
-        Accepted::Nobody => return succeed(view, preferences),
+        Accepted::Nobody => {
+            let decision = succeed(view, preferences);
+            let idle = decision.tracks.is_empty();
+            return if idle { decision.and(roll::revive(view).widen()) } else { decision };
+        }
         Accepted::One(primary) => serve(view, primary, &[], preferences),
         Accepted::OneOf(primary, others) => serve(view, primary, others, preferences),
         Accepted::Unrecorded(one) => {
@@ -183,9 +189,12 @@ fn serve(view: &View<'_>, primary: &Member<'_>, others: &[&Member<'_>], preferen
     let mut decision = beside.and(followers::gather(view, primary));
     if others.is_empty() {
         decision = decision.and(membership::growth(view)).and(membership::shrink(view, primary, preferences));
-        decision = decision.and(membership::leftovers(view, primary));
+        let roll = roll::roll(view, primary, !decision.tracks.is_empty(), preferences);
+        // One member belongs to one track: who is replaced needs no primary first.
+        decision.tracks.retain(|track| roll.tracks.iter().all(|other| other.subject != track.subject));
+        decision = decision.and(roll).and(membership::leftovers(view, primary));
     }
-    let role_moves = decision.tracks.iter().any(|t| t.subject == PRIMARY);
+    let role_moves = decision.tracks.iter().any(|t| t.subject == PRIMARY || roll::disturbs(view, t));
     if let Some(track) = fence::keep(view, primary, membership::counted(view, primary)).filter(|_| !role_moves) {
         decision = decision.and(Decision::act(track));
     }

@@ -23,6 +23,7 @@ use vko_sdk::planning::{Budget, Desired, HandOver, Operation, Purpose, Service, 
 use crate::candidates::{Preferences, best, eligible};
 use crate::decision::{BY_ITSELF, Block, Cause, Decision, LATER_MS, PRIMARY, SOON_MS, bound_step};
 use crate::fence::{setting, synced, wanted_min};
+use crate::lines;
 use crate::primary::{Writer, writer};
 use crate::view::{Member, View};
 
@@ -43,6 +44,7 @@ pub fn size(view: &View<'_>, primary: Option<&Member<'_>>) -> Size {
     let (declared, current) = (view.spec.replicas, view.current);
     let named = |members| Size { members, start: StartMode::Named };
     match (current, declared) {
+        (2.., _) if lines::are_mixed(view) => named(current),
         (0, 1) => Size { members: 1, start: StartMode::Alone },
         (0, _) => named(declared),
         (1, 1) if may_start_alone(view, primary) => Size { members: 1, start: StartMode::Alone },
@@ -110,7 +112,7 @@ fn shrink_obstacle(view: &View<'_>, primary: &Member<'_>) -> Option<Obstacle> {
 /// How many members the fence counts with: as many as will stay, once nothing but the fence stands in the way of removing the
 /// others.
 pub fn counted(view: &View<'_>, primary: &Member<'_>) -> u32 {
-    if view.current <= view.spec.replicas {
+    if view.current <= view.spec.replicas || lines::are_mixed(view) {
         return view.current;
     }
     match shrink_obstacle(view, primary) {
@@ -121,7 +123,7 @@ pub fn counted(view: &View<'_>, primary: &Member<'_>) -> u32 {
 
 /// What prepares the removal of members.
 pub fn shrink(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'_>) -> Decision {
-    if view.current <= view.spec.replicas {
+    if view.current <= view.spec.replicas || lines::are_mixed(view) {
         return Decision::default();
     }
     match shrink_obstacle(view, primary) {
@@ -145,7 +147,7 @@ fn move_role(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'_
     let stays = |m: &&Member<'_>| m.ordinal < view.spec.replicas && eligible(m) && synced(primary, m);
     let staying: Vec<_> = view.members.iter().filter(stays).collect();
     let target = best(view, &staying, preferences);
-    let (Some(target), Some(from), Some(to)) = (target, primary.uid(), target.and_then(Member::uid)) else {
+    let Some(target) = target else {
         let message = format!("{} is to go, but no member that stays is synced to take its role", primary.name);
         let remedy = "repair the members that stay (kubectl describe pod), or raise spec.replicas again";
         return Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, remedy));
@@ -156,9 +158,15 @@ fn move_role(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'_
         let remedy = "repair that member (kubectl describe pod), or raise spec.replicas again";
         return Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, remedy));
     }
+    let reason = format!("{} is to be removed; {} stays and is synced", primary.name, target.name);
+    hand_over(view, primary, target, reason)
+}
+
+/// The role goes to a replica that is in sync, without the fence.
+pub fn hand_over(view: &View<'_>, primary: &Member<'_>, target: &Member<'_>, reason: String) -> Decision {
+    let (Some(from), Some(to)) = (primary.uid(), target.uid()) else { return Decision::look(SOON_MS) };
     let monitor = view.authority.as_ref().map_or_else(String::new, |a| a.monitor.clone());
     let operation = HandOver { primary: from.into(), replica: to.into(), monitor, timeout: HAND_OVER_MS };
-    let reason = format!("{} is to be removed; {} stays and is synced", primary.name, target.name);
     let mut step = bound_step(view, primary, Operation::HandOver(operation), reason);
     step.expects.push(plan::follows(to, from));
     let mut steps = Vec::new();
@@ -171,6 +179,10 @@ fn move_role(view: &View<'_>, primary: &Member<'_>, preferences: &Preferences<'_
 
 /// What a look waits for before it adds members.
 pub fn growth(view: &View<'_>) -> Decision {
+    if view.current > 1 && view.current != view.spec.replicas && lines::are_mixed(view) {
+        let message = "server lines are mixed: members are added or removed when all are of one".to_owned();
+        return Decision::wait(Block::new(&view.workload, Cause::ShrinkWaits, message, BY_ITSELF));
+    }
     if view.current != 1 || view.spec.replicas == 1 || mounted(view, 0) {
         return Decision::default();
     }

@@ -6,10 +6,11 @@ use serde::Serialize;
 use vko_sdk::observation::{DataOrigin, DiskFile, Upstream};
 use vko_sdk::planning::{Condition, Desired, Phase, Status, Truth};
 
-use crate::decision::{BY_ITSELF, Block, Cause, Decision};
+use crate::decision::{BY_ITSELF, Block, Cause, Decision, names};
 use crate::fence::synced;
 use crate::primary::{Writer, writer};
 use crate::promotion::nothing_known_lost;
+use crate::roll;
 use crate::view::{Member, Standing, View};
 
 /// Texts in a condition.
@@ -65,7 +66,7 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
         let serves = self.primary.is_some_and(|primary| refuses_writes(primary).is_none());
         let alone = self.view.primaries().len() == 1;
         let formed = self.view.observed.ledger.formed.is_some();
-        let members = self.view.current == self.view.spec.replicas && self.missing.is_empty();
+        let members = self.view.current == self.view.spec.replicas && self.missing.is_empty() && !roll::under_way(self.view);
         let whole = self.decision.data_lost.is_none() && self.beside.shortfall.is_none();
         serves && alone && formed && members && whole
     }
@@ -114,6 +115,9 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
         }
         match waits {
             Some(block) if self.missing.is_empty() => of(Truth::No, &format!("{:?}", block.cause), block.message.clone()),
+            _ if self.missing.is_empty() && self.view.current == self.view.spec.replicas => {
+                of(Truth::No, "Rolling", self.roll_text())
+            }
             _ if self.missing.is_empty() => of(Truth::No, "ChangingMembers", self.members_text()),
             _ => of(Truth::No, "MembersNotSynced", format!("not synced or not ready: {}", self.missing_text())),
         }
@@ -126,6 +130,11 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
 
     fn members_text(&self) -> String {
         format!("{} has {} member(s), {} are declared", self.view.workload, self.view.current, self.view.spec.replicas)
+    }
+
+    fn roll_text(&self) -> String {
+        let older: Vec<_> = self.view.members.iter().filter(|m| roll::outdated(self.view, m)).collect();
+        if older.is_empty() { "the newest spec isn't in force yet".into() } else { format!("to be replaced: {}", names(&older)) }
     }
 
     fn missing_text(&self) -> String {
@@ -154,6 +163,7 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
     fn progressing(&self) -> Condition {
         let changing = self.view.current != self.view.spec.replicas;
         under_way(self.decision).unwrap_or_else(|| match changing {
+            false if roll::under_way(self.view) => condition("Progressing", Truth::Yes, "Rolling", self.roll_text()),
             true => condition("Progressing", Truth::Yes, "ChangingMembers", self.members_text()),
             false => condition("Progressing", Truth::No, "NothingToDo", String::new()),
         })
@@ -204,7 +214,8 @@ pub fn refuses_writes(member: &Member<'_>) -> Option<String> {
     Some(format!("can't write its {what}, and refuses writes until it can: is its volume full?"))
 }
 
-fn why_missing(member: &Member<'_>) -> String {
+/// What keeps a member from being as it should be.
+pub fn why_missing(member: &Member<'_>) -> String {
     let waiting = member.pod.map_or("", |p| p.waiting.as_str());
     match member.standing {
         Standing::Absent => "no pod".into(),

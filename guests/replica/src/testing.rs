@@ -15,6 +15,7 @@ use crate::view::View;
 mod blank;
 mod gallery;
 mod random;
+mod rolls;
 mod scene;
 pub use gallery::{Exhibit, Need, gallery};
 pub use random::{XorShift, random_scene};
@@ -23,7 +24,8 @@ pub use scene::Scene;
 /// The time of every scene (Unix ms).
 pub const NOW: u64 = 1_800_000_000_000;
 /// Operations that the host of a scene carries out.
-pub const CAPABILITIES: [&str; 11] = [
+pub const CAPABILITIES: [&str; 12] = [
+    "evict",
     "follow",
     "detach",
     "promote",
@@ -151,6 +153,7 @@ pub fn describe_track(scene: &Scene, track: &Track) -> String {
             Operation::Promote(uid) => format!("promote {}", name(uid)),
             Operation::Detach(uid) => format!("detach {}", name(uid)),
             Operation::DropClients(uid) => format!("drop-clients {}", name(uid)),
+            Operation::Evict(uid) => format!("evict {}", name(uid)),
             Operation::DeleteClaim(uid) => format!("delete-claim {uid}"),
             Operation::Follow(f) => format!("follow {} {}", name(&f.pod), name(&f.primary)),
             Operation::Fence(f) => format!("fence {} {}", name(&f.pod), f.min_replicas),

@@ -3,4 +3,5 @@
 
 mod plans;
 mod random;
+mod rolls;
 mod table;

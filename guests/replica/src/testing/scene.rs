@@ -43,7 +43,7 @@ impl Scene {
             users: Vec::new(),
             recent: Vec::new(),
             jobs: Vec::new(),
-            extensions: Vec::new(),
+            extensions: vec![vko_sdk::facts::mk_template_of_spec(&format!("rfr-{name}"), true)],
         };
         Self { observed, name: name.into(), consenting: false }
     }
@@ -92,7 +92,8 @@ impl Scene {
 
     /// Whether a key was ever seen, as the ledger has it.
     pub fn held(&mut self, held: Option<bool>) -> &mut Self {
-        self.observed.extensions = vko_sdk::facts::mk_held(held);
+        self.observed.extensions.retain(|pair| pair.key != "ledger.held");
+        self.observed.extensions.extend(vko_sdk::facts::mk_held(held));
         self
     }
 
@@ -471,8 +472,9 @@ impl Scene {
 
     /// Storage in the spec; `retain`: claims stay.
     pub fn spec_storage(&mut self, retain: bool) -> &mut Self {
-        let members = self.view().spec.replicas;
-        self.observed.instance.spec = format!(r#"{{"replicas":{members},"storage":{{"retainAfterDeleted":{retain}}}}}"#);
+        let spec::Spec { replicas: members, version, .. } = self.view().spec;
+        self.observed.instance.spec =
+            format!(r#"{{"replicas":{members},"version":"{version}","storage":{{"retainAfterDeleted":{retain}}}}}"#);
         self
     }
 
@@ -491,8 +493,9 @@ impl Scene {
 
     /// People want that many members.
     pub fn want(&mut self, members: u32) -> &mut Self {
-        let storage = self.view().spec.storage.map(|s| s.retain_after_deleted);
-        self.observed.instance.spec = format!(r#"{{"replicas":{members}}}"#);
+        let spec::Spec { storage, version, .. } = self.view().spec;
+        let storage = storage.map(|s| s.retain_after_deleted);
+        self.observed.instance.spec = format!(r#"{{"replicas":{members},"version":"{version}"}}"#);
         if let Some(retain) = storage {
             self.spec_storage(retain);
         }
