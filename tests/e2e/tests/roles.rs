@@ -114,6 +114,7 @@ const CELLS: &[(&str, Role, Fault, Shown)] = &[
 /// The rows whose fault strikes no single role.
 const OTHERS: &[(&str, Shown)] = &[
     ("replica", Folder("hand-over", "primary-is-removed")),
+    ("replica", Folder("planned", "rolled-to-a-newer-line")),
     ("replica", By("scale", "scale::one_to_three_to_five_to_two_members")),
     ("replica", By("all-pods", "faults::all_servers_die_at_once_and_read_their_files_again")),
     ("replica", By("all-pods-deleted", "faults::all_pods_are_deleted_at_once_and_nothing_is_left")),

@@ -36,6 +36,7 @@ pub fn on_bed(step: &Step) -> OnBed {
         Step::Partition { .. } => OnBed::Never("nodes are cut off as a whole"),
         Step::SmallDisks(_) | Step::FillDisks(_) | Step::ClearDisks => OnBed::Never("claims have no disks of their own"),
         Step::Burden { .. } => OnBed::Never("nothing is written to a pod's files from outside"),
+        Step::Image { .. } => OnBed::Never("images are all tests'"),
         Step::Policy { .. } => OnBed::Never("a policy is for the instances of all tests"),
         Step::Apply(_)
         | Step::Patch { .. }

@@ -108,6 +108,13 @@ pub enum Step {
         /// What becomes of it.
         becomes: PolicyState,
     },
+    /// The servers' image of a line, for containers that start from now on.
+    Image {
+        /// Which line.
+        line: String,
+        /// What becomes of it.
+        becomes: ImageState,
+    },
     /// All faults end: signals, nodes, cuts, full disks, requests, connections; an operator runs.
     Heal,
 }
@@ -138,6 +145,7 @@ impl Step {
             | Self::SmallDisks(_)
             | Self::ClearDisks
             | Self::Policy { .. }
+            | Self::Image { .. }
             | Self::Heal => Vec::new(),
         }
     }
@@ -151,6 +159,18 @@ pub enum PolicyState {
     Installed,
     /// Its ConfigMap is deleted.
     Removed,
+}
+
+/// What becomes of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ImageState {
+    /// It can't be had.
+    Missing,
+    /// Its server ends as soon as it is started.
+    Crashing,
+    /// It is well.
+    Well,
 }
 
 /// The operator that is there from the beginning.

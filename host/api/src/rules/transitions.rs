@@ -1,6 +1,6 @@
-//! Rules about a change of what people write, each in CEL, for the API server, and in Rust, for where none evaluates CEL. Most
-//! fields of the pod template can't change yet, because nothing rolls pods yet: a change that is accepted and never reaches a pod
-//! would be worse than a refusal.
+//! Rules about a change of what people write, each in CEL, for the API server, and in Rust, for where none evaluates CEL. Fields
+//! of the pod template can change in the architecture `replica` alone, because elsewhere nothing replaces pods yet: a change that
+//! is accepted and never reaches a pod would be worse than a refusal.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -62,7 +62,7 @@ fn same_or(path: &'static str, absent: impl Into<Value>) -> Allowed {
     Box::new(move |old, new| found(old, path, false).unwrap_or(&absent) == found(new, path, false).unwrap_or(&absent))
 }
 
-/// Fields of a Valkey whose every change needs pods to be replaced.
+/// Fields of a Valkey whose every change needs pods to be replaced, which is done in the architecture `replica`.
 const FROZEN: [&str; 7] = [
     "spec.resources",
     "spec.affinityPolicy",
@@ -85,19 +85,20 @@ const FROZEN_LISTS: [&str; 6] = [
 const SENTINEL: [&str; 5] = ["spec.image", "spec.imagePullPolicy", "spec.resources", "spec.affinity", "spec.securityContext"];
 /// The same, where empty means absent.
 const SENTINEL_LISTS: [&str; 4] = ["spec.podAnnotations", "spec.nodeSelector", "spec.tolerations", "spec.imagePullSecrets"];
-const NEEDS_PODS: &str = "was changed, which is not supported yet because it needs pods to be replaced; set it back";
+const NEEDS_PODS: &str =
+    "was changed, which is not supported yet in this architecture because it needs pods to be replaced; set it back";
 const NOT_YET: &str = "was changed, which is not supported yet; set it back";
 
 /// Those of a Valkey.
 pub fn valkey() -> Vec<Change> {
     let mut changes = vec![
-        Change {
+        unless_replica(Change {
             field: "spec.version",
             allowed: same("version", false),
             cel: "self.version == oldSelf.version".into(),
             shown: "self.version + ' and was ' + oldSelf.version",
-            remedy: "set it back: rolling upgrades are not supported yet",
-        },
+            remedy: "set it back: rolling upgrades are not supported yet in this architecture",
+        }),
         Change {
             field: "spec.arch",
             allowed: same("arch", false),
@@ -108,8 +109,8 @@ pub fn valkey() -> Vec<Change> {
         ip_family(),
         default_user(),
     ];
-    changes.extend(FROZEN.map(|field| frozen(field, NEEDS_PODS)));
-    changes.extend(FROZEN_LISTS.map(|field| frozen_list(field, NEEDS_PODS)));
+    changes.extend(FROZEN.map(|field| unless_replica(frozen(field, NEEDS_PODS))));
+    changes.extend(FROZEN_LISTS.map(|field| unless_replica(frozen_list(field, NEEDS_PODS))));
     changes.extend(storage());
     changes.extend(shards());
     changes.extend([
@@ -138,6 +139,19 @@ pub fn sentinel() -> Vec<Change> {
     changes.extend(SENTINEL.map(|field| frozen(field, NEEDS_PODS)));
     changes.extend(SENTINEL_LISTS.map(|field| frozen_list(field, NEEDS_PODS)));
     changes
+}
+
+/// The same, but for the architecture whose members are replaced in turn.
+fn unless_replica(change: Change) -> Change {
+    let Change { field, cel, shown, remedy, allowed } = change;
+    let replica = |spec: &Value| spec["arch"] == "replica";
+    Change {
+        field,
+        cel: format!("(self.arch == 'replica' && oldSelf.arch == 'replica') || ({cel})"),
+        shown,
+        remedy,
+        allowed: Box::new(move |old, new| (replica(old) && replica(new)) || allowed(old, new)),
+    }
 }
 
 fn ip_family() -> Change {
@@ -307,7 +321,25 @@ mod tests {
         for (name, old, new, expected) in [
             ("nothing", json!({}), json!({}), vec![]),
             ("a line", json!({}), json!({"version": "8.1"}), vec!["spec.version"]),
+            (
+                "a line, where members are replaced in turn",
+                json!({"arch": "replica"}),
+                json!({"arch": "replica", "version": "8.1"}),
+                vec![],
+            ),
+            (
+                "a line, beside Sentinels",
+                json!({"arch": "failover"}),
+                json!({"arch": "failover", "version": "8.1"}),
+                vec!["spec.version"],
+            ),
             ("an architecture", json!({}), json!({"arch": "replica"}), vec!["spec.arch"]),
+            (
+                "an architecture and a line",
+                json!({}),
+                json!({"arch": "replica", "version": "8.1"}),
+                vec!["spec.version", "spec.arch"],
+            ),
             ("shards", json!({}), json!({"replicas": {"shards": 4, "replicasOfShard": 2}}), vec!["spec.replicas.shards"]),
             (
                 "members of shards",
@@ -328,6 +360,19 @@ mod tests {
                 vec!["spec.storage.storageClassName"],
             ),
             ("memory", json!({}), json!({"resources": {"limits": {"memory": "65Mi"}}}), vec!["spec.resources"]),
+            (
+                "memory and a restart, where members are replaced in turn",
+                json!({"arch": "replica"}),
+                json!({"arch": "replica", "resources": {"limits": {"memory": "65Mi"}},
+                    "podAnnotations": {"kubectl.kubernetes.io/restartedAt": "2027-01-15T08:00:00Z"}}),
+                vec![],
+            ),
+            (
+                "a restart",
+                json!({}),
+                json!({"podAnnotations": {"kubectl.kubernetes.io/restartedAt": "2"}}),
+                vec!["spec.podAnnotations"],
+            ),
             ("an empty list", json!({}), json!({"tolerations": []}), vec![]),
             ("a list", json!({"tolerations": []}), json!({"tolerations": [{"key": "a"}]}), vec!["spec.tolerations"]),
             ("the family that was meant", json!({}), json!({"access": {"ipFamilyPrefer": "IPv4"}}), vec![]),
@@ -348,7 +393,9 @@ mod tests {
             (
                 json!({}),
                 json!({"version": "8.1"}),
-                vec!["spec.version was changed, which is not supported yet because it needs pods to be replaced; set it back"],
+                vec![
+                    "spec.version was changed, which is not supported yet in this architecture because it needs pods to be replaced; set it back",
+                ],
             ),
             (
                 json!({"replicas": 3}),

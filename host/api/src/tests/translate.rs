@@ -160,18 +160,32 @@ fn changes_that_must_not_reach_a_live_instance() {
             "spec.storage.storageClassName",
         ),
         ("storage removed", claim, json!({}), "spec.storage"),
-        ("version", json!({}), json!({"version": "8.1"}), "spec.version"),
-        ("memory", json!({}), json!({"resources": {"limits": {"memory": "1Gi"}}}), "spec.resources"),
-        ("annotations", json!({}), json!({"podAnnotations": {"a": "b"}}), "spec.podAnnotations"),
-        ("affinity", json!({}), json!({"affinityPolicy": "AntiAffinity"}), "spec.affinityPolicy"),
-        ("nodes", json!({}), json!({"nodeSelector": {"a": "b"}}), "spec.nodeSelector"),
-        ("tolerations", json!({}), json!({"tolerations": [{"operator": "Exists"}]}), "spec.tolerations"),
-        ("user", json!({}), json!({"securityContext": {"runAsUser": 9}}), "spec.securityContext"),
         ("family", json!({}), json!({"access": {"ipFamilyPrefer": "IPv6"}}), "spec.access.ipFamilyPrefer"),
     ] {
         let of = |patch| translate(&with(patch), &images()).unwrap();
         let found = refused_changes(&of(live), &of(wanted));
         assert_eq!(found.first().map_or("", |violation| violation.field.as_str()), field, "{case}: {found:?}");
+    }
+}
+
+#[test]
+fn what_pods_are_made_of_changes_where_members_are_replaced_in_turn() {
+    for (field, change) in [
+        ("spec.version", json!({"version": "8.1"})),
+        ("spec.resources", json!({"resources": {"limits": {"memory": "1Gi"}}})),
+        ("spec.podAnnotations", json!({"podAnnotations": {"a": "b"}})),
+        ("spec.affinityPolicy", json!({"affinityPolicy": "AntiAffinity"})),
+        ("spec.nodeSelector", json!({"nodeSelector": {"a": "b"}})),
+        ("spec.tolerations", json!({"tolerations": [{"operator": "Exists"}]})),
+        ("spec.securityContext", json!({"securityContext": {"runAsUser": 9}})),
+    ] {
+        for (arch, refused) in [("replica", None), ("failover", Some(field))] {
+            let mut wanted = change.clone();
+            wanted["arch"] = json!(arch);
+            let of = |patch| translate(&with(patch), &images()).unwrap();
+            let found = refused_changes(&of(json!({"arch": arch})), &of(wanted));
+            assert_eq!(found.first().map(|violation| violation.field.as_str()), refused, "{field}, {arch}: {found:?}");
+        }
     }
 }
 

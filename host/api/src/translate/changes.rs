@@ -12,18 +12,22 @@ use crate::validate::Violation;
 /// A field that can't change once servers exist: pointer into the topology object's spec, the field that people write, and why.
 type Fixed = (&'static str, &'static str, &'static str);
 
-const NEEDS_PODS: &str = "it needs pods to be replaced, which is not supported yet";
+const NEEDS_PODS: &str = "it needs pods to be replaced, which is not supported yet in this architecture";
 const NOT_YET: &str = "it is not supported yet";
 
 /// Of all topology objects.
-const COMMON: [Fixed; 7] = [
-    ("/version", "spec.version", "rolling upgrades are not supported yet"),
+const COMMON: [Fixed; 2] = [
+    ("/access/ipFamilyPrefer", "spec.access.ipFamilyPrefer", "Services keep their family"),
+    ("/access/openDefaultUser", "spec.access.openDefaultUser", "running servers would keep the account as it was"),
+];
+
+/// Of those whose members are not replaced in turn: what pods are made of.
+const TEMPLATE: [Fixed; 5] = [
+    ("/version", "spec.version", "rolling upgrades are not supported yet in this architecture"),
     ("/resources", "spec.resources", NEEDS_PODS),
     ("/nodeSelector", "spec.nodeSelector", NEEDS_PODS),
     ("/tolerations", "spec.tolerations", NEEDS_PODS),
     ("/securityContext", "spec.securityContext", NEEDS_PODS),
-    ("/access/ipFamilyPrefer", "spec.access.ipFamilyPrefer", "Services keep their family"),
-    ("/access/openDefaultUser", "spec.access.openDefaultUser", "running servers would keep the account as it was"),
 ];
 
 const STORAGE: [Fixed; 2] = [
@@ -56,6 +60,8 @@ const FAILOVER: [Fixed; 11] = [
 
 /// Changes of a topology object that are refused, by the fields of the Valkey.
 pub fn refused_changes(live: &TopologySpec, wanted: &TopologySpec) -> Vec<Violation> {
+    let rolls = matches!(wanted, TopologySpec::Failover(wanted) if wanted.sentinel.is_none());
+    let template: &[Fixed] = if rolls { &[] } else { &TEMPLATE };
     let (storage, own): (bool, &[Fixed]) = match (live, wanted) {
         (TopologySpec::Cluster(live), TopologySpec::Cluster(wanted)) => {
             (live.storage.is_some() == wanted.storage.is_some(), &CLUSTER)
@@ -64,14 +70,14 @@ pub fn refused_changes(live: &TopologySpec, wanted: &TopologySpec) -> Vec<Violat
             if live.sentinel.is_some() != wanted.sentinel.is_some() {
                 return vec![refusal("spec.arch", "the architecture can't be changed")];
             }
-            (live.storage.is_some() == wanted.storage.is_some(), &FAILOVER)
+            (live.storage.is_some() == wanted.storage.is_some(), if rolls { &[] } else { &FAILOVER })
         }
         _ => return vec![refusal("spec.arch", "the architecture can't be changed")],
     };
     if !storage {
         return vec![refusal("spec.storage", "volumes can't be added or removed")];
     }
-    changed(live, wanted, COMMON.iter().chain(&STORAGE).chain(own))
+    changed(live, wanted, COMMON.iter().chain(&STORAGE).chain(template).chain(own))
 }
 
 fn changed<'a>(live: &impl Serialize, wanted: &impl Serialize, fixed: impl Iterator<Item = &'a Fixed>) -> Vec<Violation> {

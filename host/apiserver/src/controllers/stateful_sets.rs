@@ -30,6 +30,8 @@ fn members(store: &mut Store, key: &Key, set: &Value) {
         let pod_key = Key::new("pods", &key.namespace, &name);
         let pod = store.get(&pod_key).cloned();
         match pod {
+            // A claim that is about to go is waited for, as the real controller does.
+            None if claims(store, key, set, ordinal).any(|claim| deleting(&claim)) => {}
             None => {
                 for template in list(set, "/spec/volumeClaimTemplates") {
                     make_claim(store, key, template, ordinal);
@@ -61,6 +63,15 @@ fn keep(store: &mut Store, key: &Key, pod: &Value, set: &Value) {
         });
         refused(&key.name, adopted.map(drop));
     }
+}
+
+/// Claims of a place that exist.
+fn claims(store: &Store, set: &Key, object: &Value, ordinal: u64) -> impl Iterator<Item = Arc<Value>> {
+    let found = list(object, "/spec/volumeClaimTemplates").iter().filter_map(|template| {
+        let name = format!("{}-{}-{ordinal}", text(template, "/metadata/name"), set.name);
+        store.get(&Key::new("persistentvolumeclaims", &set.namespace, &name)).cloned()
+    });
+    found.collect::<Vec<_>>().into_iter()
 }
 
 fn make_claim(store: &mut Store, set: &Key, template: &Value, ordinal: u64) {
@@ -176,6 +187,25 @@ mod tests {
             store.list("pods", None).filter(|(_, pod)| deleting(pod)).map(|(key, _)| key.name.as_str()).collect();
         assert_eq!(leaving, ["s-1", "s-2"], "they have their grace");
         assert_eq!(names(&store, "persistentvolumeclaims").len(), 3);
+    }
+
+    #[test]
+    fn a_claim_that_goes_is_waited_for() {
+        let mut store = mk_store();
+        create(&mut store, "statefulsets.apps", mk_set(1));
+        let (pod, claim) = (Key::new("pods", "n", "s-0"), Key::new("persistentvolumeclaims", "n", "data-s-0"));
+        let uid = |store: &Store, key: &Key| store.get(key).map(|object| text(object, "/metadata/uid").to_owned());
+        let (first, kept) = (uid(&store, &pod).unwrap(), uid(&store, &claim).unwrap());
+        store.delete(&claim, &DeleteOptions::of(&kept)).unwrap();
+        super::super::run(&mut store);
+        assert_eq!(uid(&store, &claim), Some(kept.clone()), "its pod uses it");
+        store.delete(&pod, &DeleteOptions::force(&first)).unwrap();
+        for _ in 0..3 {
+            super::super::run(&mut store);
+            let used = uid(&store, &pod).is_some() && uid(&store, &claim).as_ref() == Some(&kept);
+            assert!(!used, "no new pod on the claim that goes");
+        }
+        assert!(uid(&store, &pod).is_some() && uid(&store, &claim).is_some(), "both are made anew");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use vko_apiserver::store::{DeleteOptions, Manner};
 use super::command::{self, Mounts, Place};
 use super::probe::{Probe, Question};
 use super::status::{self, Known, State};
-use super::{Kubelet, MANAGER, NodeFault, Running, list, text, volumes};
+use super::{ImageFault, Kubelet, MANAGER, NodeFault, Running, list, text, volumes};
 use crate::process::{self, Process, Program, exit_code};
 
 /// Before the first restart, doubled by each further one up to [`PAUSE_MAX`]. Real kubelets wait ten seconds to five minutes: the
@@ -325,13 +325,15 @@ impl Life {
 
     fn program(&self, pod: &Value, container: &Value) -> Option<Program> {
         let image = text(container, "/image");
-        if !self.kubelet.images.has(image) {
+        let broken = self.kubelet.broken(image);
+        if !self.kubelet.images.has(image) || broken == Some(ImageFault::Missing) {
             tracing::warn!(pod = self.key.name, image, "there is no such image on this machine");
             return None;
         }
         let words: Vec<String> = list(container, "/command").iter().filter_map(|word| word.as_str().map(str::to_owned)).collect();
         let environment = command::environment(container, pod, self.ip);
         let words = command::expanded(&words, &environment);
+        let words = if broken == Some(ImageFault::Crashing) { vec!["/bin/false".to_owned()] } else { words };
         let mut program = self.placed(container, &words, &format!("{}.log", text(container, "/name")));
         program.environment.extend(environment);
         Some(program)

@@ -63,6 +63,15 @@ pub enum NodeFault {
     PowerLost,
 }
 
+/// What is wrong with an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageFault {
+    /// There is none.
+    Missing,
+    /// What it runs ends at once.
+    Crashing,
+}
+
 /// The kubelet.
 #[derive(Debug)]
 pub struct Kubelet {
@@ -75,14 +84,16 @@ pub struct Kubelet {
     nodes: Mutex<BTreeMap<String, NodeFault>>,
     /// Addresses that the next pods get.
     addresses: Mutex<VecDeque<Ipv4Addr>>,
+    /// What is wrong with images, by reference.
+    broken: Mutex<BTreeMap<String, ImageFault>>,
 }
 
 impl Kubelet {
     /// With its folders below `root`.
     pub fn new(api: Arc<ApiServer>, images: Images, root: PathBuf) -> Arc<Self> {
         let disks = Disks::new(root.join("claims"));
-        let (running, nodes, addresses) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { api, images, root, disks, running, nodes, addresses })
+        let (running, nodes, addresses, broken) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { api, images, root, disks, running, nodes, addresses, broken })
     }
 
     /// Runs until it is dropped, and all pods' processes with it.
@@ -119,6 +130,25 @@ impl Kubelet {
     /// What is wrong with a node.
     pub fn fault(&self, node: &str) -> Option<NodeFault> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    }
+
+    /// Sets what is wrong with an image, or that nothing is any more: for containers that start from now on.
+    pub fn spoil(&self, image: &str, fault: Option<ImageFault>) {
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        match fault {
+            Some(fault) => drop(broken.insert(image.into(), fault)),
+            None => drop(broken.remove(image)),
+        }
+    }
+
+    /// All images are well.
+    pub fn mend_images(&self) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What is wrong with an image.
+    fn broken(&self, image: &str) -> Option<ImageFault> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get(image).copied()
     }
 
     /// The next pod gets that address, which another one had: networks give them out again.

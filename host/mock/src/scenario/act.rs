@@ -10,7 +10,7 @@ use vko_apiserver::store::{DeleteOptions, Manner};
 use vko_apiserver::{Key, Refusal, Store};
 use vko_engine::{Engine, pack};
 use vko_script::step::{
-    CALM, FIRST_OPERATOR, NodeState, ObjectName, OperatorState, PolicyState, SignalName, Step, Targets, Wait, Writes,
+    CALM, FIRST_OPERATOR, ImageState, NodeState, ObjectName, OperatorState, PolicyState, SignalName, Step, Targets, Wait, Writes,
 };
 use vko_script::target::{self, Pod};
 use vko_script::wait;
@@ -21,7 +21,7 @@ use super::view::{self, Here};
 use crate::bed::{BedError, NAMESPACE, OPERATORS, ZONES, node};
 use crate::burden::burden;
 use crate::cut;
-use crate::kubelet::NodeFault;
+use crate::kubelet::{ImageFault, NodeFault};
 
 /// A person's word that nothing runs on the node.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -99,8 +99,21 @@ impl Stage<'_> {
                 }
             }
             Step::Policy { name, becomes } => self.policy(name, *becomes)?,
+            Step::Image { line, becomes } => self.image(line, *becomes)?,
             Step::Heal => self.heal().await?,
         }
+        Ok(())
+    }
+
+    fn image(&self, line: &str, becomes: ImageState) -> Result<(), StageError> {
+        let image =
+            self.bed.images().lines().get(line).ok_or_else(|| machine(format!("there is no image of the line {line}")))?;
+        let fault = match becomes {
+            ImageState::Missing => Some(ImageFault::Missing),
+            ImageState::Crashing => Some(ImageFault::Crashing),
+            ImageState::Well => None,
+        };
+        self.bed.kubelet.spoil(image, fault);
         Ok(())
     }
 
@@ -273,6 +286,7 @@ impl Stage<'_> {
     pub(super) async fn heal(&mut self) -> Result<(), StageError> {
         let idle = self.bed.api.faults.clear();
         self.bed.kubelet.clear_disks();
+        self.bed.kubelet.mend_images();
         if self.scenario.needs_namespaces() {
             cut::mend(&self.scenario.name).map_err(machine)?;
         }
