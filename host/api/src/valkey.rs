@@ -40,7 +40,8 @@ use crate::status::ValkeyStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ValkeySpec {
-    /// Server line: 7.2, 8.1 or 9.1. The image of a line comes from the operator's configuration. Can't be changed yet.
+    /// Server line: 7.2, 8.1 or 9.1. The image of a line comes from the operator's configuration. Can be changed in the
+    /// architecture `replica`, where members are then replaced in turn; not below what all members have finished.
     #[schemars(length(max = 16))]
     pub version: String,
     /// Architecture: `cluster` (slots over several shards), `failover` (one data set, Sentinels promote), `replica` (one data
@@ -49,7 +50,8 @@ pub struct ValkeySpec {
     pub arch: String,
     /// How many servers.
     pub replicas: Replicas,
-    /// CPU and memory of each server. `limits.memory` is required, because `maxmemory` is derived from it. Can't be changed yet.
+    /// CPU and memory of each server. `limits.memory` is required, because `maxmemory` is derived from it. Can be changed in the
+    /// architecture `replica`.
     pub resources: ResourceRequirements,
     /// Persistent volumes, one per member. Absent: data lives as long as its pod. Can't be added or removed after creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,7 +59,8 @@ pub struct ValkeySpec {
     /// How clients reach the instance. Default: Services of type ClusterIP, IPv4, a protected `default` user.
     #[serde(default)]
     pub access: Access,
-    /// Annotations for the pods. Can't be changed yet.
+    /// Annotations for the pods. Can be changed in the architecture `replica`: another `kubectl.kubernetes.io/restartedAt`
+    /// restarts all members in turn.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::annotations")]
     pub pod_annotations: BTreeMap<String, String>,
@@ -65,23 +68,23 @@ pub struct ValkeySpec {
     /// `AntiAffinityInShard` (the members of a shard on different nodes or not at all), `AntiAffinity` (all members of the
     /// instance on different nodes or not at all), `CustomAffinity` (as `customAffinity` says). Sentinels are spread among
     /// themselves likewise, unless `sentinel.affinity` says otherwise. Absent: SoftAntiAffinity, because a small Kubernetes
-    /// cluster must be able to hold every member. Can't be changed yet.
+    /// cluster must be able to hold every member. Can be changed in the architecture `replica`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub affinity_policy: Option<String>,
-    /// Affinity of the pods, with `affinityPolicy: CustomAffinity` only. Can't be changed yet.
+    /// Affinity of the pods, with `affinityPolicy: CustomAffinity` only. Can be changed in the architecture `replica`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_affinity: Option<Affinity>,
-    /// Labels that nodes must have. Can't be changed yet.
+    /// Labels that nodes must have. Can be changed in the architecture `replica`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::node_selector")]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that the pods tolerate. Can't be changed yet.
+    /// Taints that the pods tolerate. Can be changed in the architecture `replica`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tolerations: Vec<Toleration>,
     /// Pod security context: `runAsUser`, `fsGroup` and `supplementalGroups`. The rest is set by the operator, so that pods fit
-    /// the restricted Pod Security Standard. Can't be changed yet.
+    /// the restricted Pod Security Standard. Can be changed in the architecture `replica`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodSecurityContext>,
     /// Metrics exporter beside each server. Not supported yet: leave it out, or `disable: true`.
