@@ -245,6 +245,9 @@ impl<'a> Stage<'a> {
     fn violations(&self, settled: bool) -> Vec<Violation> {
         let expect = &self.scenario.expect;
         let bound = expect.two_writers_seconds.unwrap_or(TWO_WRITERS_SECONDS);
+        // Before the recorder is asked: it is asked within the store's lock elsewhere, and the two would wait for each other.
+        let (pods, instances) = self.bed.api.read(|store| (target::pods(&Here(store)), wait::instances(&Here(store))));
+        let pods = pods.into_iter().map(|pod| (pod.uid, pod.primary)).collect();
         let mut found = self.recording.recorder.read(|recorded| {
             let mut found = writers::two_at_once(&recorded.samples, Duration::from_secs_f64(bound));
             found.extend(keeping::kept(&recorded.deletions, &expect.may_go));
@@ -252,9 +255,6 @@ impl<'a> Stage<'a> {
             found.extend(quiet::storms(&recorded.requests));
             found.extend(outcome::events(expect, &recorded.events));
             if settled && expect.conditions.is_empty() {
-                let pods =
-                    self.bed.api.read(|store| target::pods(&Here(store))).into_iter().map(|pod| (pod.uid, pod.primary)).collect();
-                let instances = self.bed.api.read(|store| wait::instances(&Here(store)));
                 found.extend(instances.iter().flat_map(|name| writers::one_at_the_end(&recorded.samples, name, &pods)));
             }
             found
