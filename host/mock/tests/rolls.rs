@@ -54,11 +54,19 @@ fn scenario(effects: u64) -> Scenario {
     }
 }
 
+/// One by its number (`VKO_CASE`); all in full runs.
+fn chosen() -> Vec<u64> {
+    match std::env::var("VKO_CASE") {
+        Ok(one) => vec![one.parse().unwrap()],
+        Err(_) => (1..=EFFECTS).step_by(if support::is_full_run() { 1 } else { EACH }).collect(),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_roll_goes_on_wherever_its_operator_was_killed() {
     let (images, places) = (Images::of_environment().unwrap(), Arc::new(Semaphore::new(AT_ONCE)));
     let mut running = JoinSet::new();
-    for effects in (1..=EFFECTS).step_by(if support::is_full_run() { 1 } else { EACH }) {
+    for effects in chosen() {
         let (images, places) = (images.clone(), places.clone());
         running.spawn(async move {
             let _place = places.acquire_owned().await;
