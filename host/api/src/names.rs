@@ -48,8 +48,6 @@ pub const CONSENT: &str = "valkey.buf.red/consent";
 pub const PIN: &str = "valkey.buf.red/policy-version";
 /// On a ConfigMap in the operator's namespace: it holds a policy.
 pub const POLICY: &str = "valkey.buf.red/policy";
-/// Restart stamp in `podAnnotations`.
-pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// Finalizer of topology objects.
 pub const FINALIZER: &str = "buf.red/resource-clean";
 /// Finalizer of generated Secrets, while the instance lives.

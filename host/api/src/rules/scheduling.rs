@@ -6,7 +6,6 @@ use super::cel::{number, quote, when};
 use super::fields::unless;
 use super::forms::{LABEL_VALUE, QUALIFIED_NAME};
 use super::{Rule, is_label_value, is_qualified_name};
-use crate::names;
 use crate::pods::Pods;
 use crate::valkey::ValkeySpec;
 
@@ -25,22 +24,13 @@ pub(super) fn rules<S: Pods>() -> Vec<Rule<S>> {
 }
 
 fn annotations<S: Pods>() -> Vec<Rule<S>> {
-    let without = |key: &str| when("podAnnotations", &format!("!({} in self.podAnnotations)", quote(key)));
-    let has = |key: &'static str| move |spec: &S| spec.pod_annotations().contains_key(key).then(String::new);
     vec![
         Rule::new(
             "spec.podAnnotations",
-            without(PAUSE),
+            when("podAnnotations", &format!("!({} in self.podAnnotations)", quote(PAUSE))),
             "",
             "has buf.red/pause-timestamp; pausing is not supported yet, remove the annotation",
-            has(PAUSE),
-        ),
-        Rule::new(
-            "spec.podAnnotations",
-            without(names::RESTARTED_AT),
-            "",
-            "has kubectl.kubernetes.io/restartedAt; rolling restarts are not supported yet, remove the annotation",
-            has(names::RESTARTED_AT),
+            |spec: &S| spec.pod_annotations().contains_key(PAUSE).then(String::new),
         ),
         Rule::new(
             "spec.podAnnotations",

@@ -86,11 +86,6 @@ fn bad_pods() -> Vec<(&'static str, Value, &'static str)> {
             "spec.podAnnotations has buf.red/pause-timestamp; pausing is",
         ),
         (
-            "restart",
-            json!({"podAnnotations": {"kubectl.kubernetes.io/restartedAt": "now"}}),
-            "spec.podAnnotations has kubectl.kubernetes.io/restartedAt; rolling restarts are not supported yet",
-        ),
-        (
             "our annotation",
             json!({"podAnnotations": {"valkey.buf.red/software": "1"}}),
             "spec.podAnnotations has a key under valkey.buf.red/",

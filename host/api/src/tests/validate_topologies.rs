@@ -80,7 +80,6 @@ fn bad_sentinels() -> Vec<Case> {
             "resources.requests.memory is 2Gi; use at most",
         ),
         ("pause", json!({"podAnnotations": {"buf.red/pause-timestamp": "now"}}), "podAnnotations has buf.red/pause-timestamp;"),
-        ("restart", json!({"podAnnotations": {"kubectl.kubernetes.io/restartedAt": "now"}}), "podAnnotations has kubectl."),
         (
             "our annotation",
             json!({"podAnnotations": {"valkey.buf.red/x": "1"}}),
