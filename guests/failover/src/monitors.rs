@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! 1. A Sentinel is pointed elsewhere only when its word is proven wrong, and never while it carries a failover out.
-//! 2. One Sentinel at a time loses its monitor. None is pointed at the new primary while another one still spreads the old word.
+//! 2. One Sentinel at a time loses its monitor. None is pointed at the new primary while another one still spreads the old word,
+//!    be it one in TILT, which can't be corrected.
 //! 3. Options that are as they should be, or aren't known, are not set again: each setting makes the Sentinel write its file.
 //! 4. A Sentinel isn't told of a new primary before that one has its replicas, as far as they are about to come.
 //!
@@ -25,7 +26,7 @@ use vko_sdk::plan::{self, pair};
 use vko_sdk::planning::{Operation, SentinelMonitor, SentinelName, SentinelOptions, Step, Track};
 
 use crate::cause::{Block, Cause, Decision};
-use crate::group::{Group, Seat, Word, idle, judge};
+use crate::group::{Group, Seat, State, Word, idle, judge};
 use crate::report::unmeshed;
 
 /// Account that Sentinels log in to the data servers with.
@@ -65,6 +66,10 @@ pub fn reconcile(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> De
         _ => None,
     });
     let waiting = open.fold(Decision::default(), Decision::and);
+    let amends = known.iter().any(|(_, k)| matches!(k, Knowledge::Astray | Knowledge::Lacking));
+    if let Some(seat) = group.seats.iter().find(|seat| amends && spreads_in_tilt(group, primary, seat)) {
+        return waiting.and(Decision::wait(spreading(seat, primary)));
+    }
     if let Some((first, others)) = astray.split_first() {
         return waiting.and(correct(view, group, primary, first, others.is_empty()));
     }
@@ -110,6 +115,29 @@ fn renew(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> Option<Tra
     let quorum = usize::try_from(group.quorum).unwrap_or(usize::MAX);
     let able = quorum < group.seats.len() && group.majority_without(Some(seat)) && unmeshed(view, group, primary).is_none();
     if able { repoint(view, group, primary, seat, true, "counts Sentinels that are gone") } else { None }
+}
+
+/// Whether it names another primary and can't be corrected, because it doesn't trust its clock, while nobody knows the better
+/// word under a higher epoch: what it goes on telling others would turn fresh monitors back.
+fn spreads_in_tilt(group: &Group<'_>, primary: &Member<'_>, seat: &Seat<'_>) -> bool {
+    let monitors = || group.seats.iter().filter_map(|s| s.monitor);
+    let of_another = |m: &&Monitor| !names(m, primary);
+    let outvoted = |word: &Monitor| monitors().any(|m| names(m, primary) && m.config_epoch > word.config_epoch);
+    seat.state == State::Tilt && seat.monitor.filter(of_another).is_some_and(|word| !outvoted(word))
+}
+
+fn spreading(seat: &Seat<'_>, primary: &Member<'_>) -> Block {
+    let message = format!(
+        "Sentinel {} doesn't trust its clock (TILT) and still tells the others of another primary than {}; none is pointed at it \
+         before this one can be",
+        seat.name, primary.name
+    );
+    Block::new(
+        &seat.name,
+        Cause::SentinelsDisagree,
+        message,
+        "it trusts its clock again after 30 s without a jump; if it never does, restart it",
+    )
 }
 
 /// What a Sentinel knows, against what it should.
@@ -264,6 +292,14 @@ mod tests {
             ("one was replaced", |w| w.blank(1), "monitor sid-1 rfr-x-0"),
             ("one is silent", |w| w.mute(1), "-"),
             ("one in tilt is left alone", |w| w.blank(1).tilt(1), "-"),
+            (
+                "one in tilt spreads the old word: nobody is corrected",
+                |w| w.says_stranger(0).says_stranger(1).tilt(1),
+                "wait SentinelsDisagree",
+            ),
+            ("nor told of the new primary", |w| w.blank(0).says_stranger(1).tilt(1), "wait SentinelsDisagree"),
+            ("it repeats an older word than the others have", |w| w.blank(0).says(1, 1, 4).tilt(1), "monitor sid-0 rfr-x-0"),
+            ("nobody is to be told anything", |w| w.says_stranger(1).tilt(1), "-"),
             ("one is astray, another one is silent", |w| w.says_stranger(1).mute(2), "wait SentinelsTooFew"),
             ("one is astray, another one finishes a failover", |w| w.says_stranger(1).failing_over(2, "update_config"), "-"),
             ("one lacks it, and the quorum is out of reach", |w| w.want_quorum(3).blank(0).drop_sentinel(1).quorum(2, 3), "-"),

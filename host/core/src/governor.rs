@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! 1. A bad module never stops reconciliation: whatever it does, the last good version plans in the same look. (The first
-//!    deadline that it misses costs one look: the machine may have been busy.)
+//!    deadline that it misses while it governs costs one look: the machine may have been busy. The first one that a newcomer
+//!    misses costs nothing but time: the policy in force plans, and the newcomer is asked once more.)
 //! 2. A newcomer governs only after a shadow run on this instance's own observation: it answered, the guard refused nothing, and
 //!    it would disturb no more than the policy in force. One that would waits for a person, who pins its version.
 //! 3. A swap happens at a rest point: no track runs. Rolling back waits for nothing.
@@ -37,7 +38,10 @@ pub struct Governor {
     given_up: BTreeMap<String, GivenUp>,
     /// A newcomer that would disturb more than the policy in force.
     waits: Option<GivenUp>,
+    /// How often in a row the policy in force ran past its deadline.
     deadlines: u32,
+    /// The newcomer, by its digest, that ran past its deadline in its last shadow run, and how often in a row.
+    late: Option<(String, u32)>,
 }
 
 /// Why a policy doesn't govern this instance. The reason is a metric label, event reason and condition reason.
@@ -65,6 +69,8 @@ pub struct Decision {
     pub given_up: Vec<GivenUp>,
     /// A swap that happened in this look: from, to.
     pub swapped: Option<(PolicyInfo, PolicyInfo)>,
+    /// A newcomer did not answer in time and is to be asked once more, soon: a quiet instance brings no look by itself.
+    pub ask_again: bool,
 }
 
 /// What one look starts from.
@@ -81,7 +87,8 @@ const DEADLINES_MAX: u32 = 2;
 impl Governor {
     /// Starts with the built-in policy.
     pub fn new(registry: Arc<Registry>, built_in: Arc<dyn Policy>) -> Self {
-        Self { registry, active: built_in.clone(), last_good: built_in, given_up: BTreeMap::new(), waits: None, deadlines: 0 }
+        let last_good = built_in.clone();
+        Self { registry, active: built_in, last_good, given_up: BTreeMap::new(), waits: None, deadlines: 0, late: None }
     }
 
     /// Policies that this instance gave up, and one that waits for a person.
@@ -99,6 +106,7 @@ impl Governor {
         let after = self.active.info().clone();
         let mut decision = self.plan(&look, &mut told);
         decision.given_up = told;
+        decision.ask_again = self.late.as_ref().is_some_and(|(_, times)| *times < DEADLINES_MAX);
         decision.swapped = (before != after).then_some((before, after));
         decision
     }
@@ -114,19 +122,36 @@ impl Governor {
         let wanted = wanted(&usable, look.observed.instance.architecture, look.pin);
         let Some(newcomer) = wanted.filter(|wanted| wanted.info() != self.active.info()) else {
             self.waits = None;
+            self.late = None;
             return;
         };
         if !look.running.is_empty() {
             return;
         }
-        match shadow(&*newcomer, &*self.active, look) {
+        let shadow = shadow(&*newcomer, &*self.active, look);
+        if !matches!(shadow, Shadow::Late(_)) {
+            self.late = None;
+        }
+        match shadow {
             Shadow::Fit => self.enthrone(newcomer),
             Shadow::Later => {}
+            Shadow::Late(_) if self.is_late(newcomer.info()) < DEADLINES_MAX => {}
+            Shadow::Late(error) if !self.registry.is_built_in(newcomer.info()) => {
+                self.give_up(&newcomer, error.reason(), error.to_string(), told);
+            }
+            Shadow::Late(_) => {}
             Shadow::DisturbsMore(message) => self.wait(&newcomer, message, told),
             // A built-in that fails has nothing to fall back to: it stays out for now and is asked again.
             Shadow::Unfit(..) if self.registry.is_built_in(newcomer.info()) => {}
             Shadow::Unfit(reason, message) => self.give_up(&newcomer, reason, message, told),
         }
+    }
+
+    /// Counts a missed deadline of a newcomer; returns how many that makes in a row.
+    fn is_late(&mut self, newcomer: &PolicyInfo) -> u32 {
+        let before = self.late.take().filter(|(digest, _)| *digest == newcomer.digest).map_or(0, |(_, times)| times);
+        self.late = Some((newcomer.digest.clone(), before + 1));
+        before + 1
     }
 
     /// What may govern here.
@@ -231,6 +256,7 @@ fn held(policy: &Arc<dyn Policy>, hold: String) -> Decision {
         hold: Some(hold),
         given_up: Vec::new(),
         swapped: None,
+        ask_again: false,
     }
 }
 
@@ -265,6 +291,8 @@ fn precedence(version: &str) -> (Vec<u64>, bool, String) {
 enum Shadow {
     Fit,
     Later,
+    /// It did not answer in time.
+    Late(GuestError),
     DisturbsMore(String),
     Unfit(&'static str, String),
 }
@@ -275,6 +303,7 @@ fn shadow(newcomer: &dyn Policy, active: &dyn Policy, look: &Look<'_>) -> Shadow
         Ok(Ok(plan)) => plan,
         Ok(Err(PolicyError::Insufficient(_))) => return Shadow::Later,
         Ok(Err(PolicyError::Internal(why))) => return Shadow::Unfit(INTERNAL, why),
+        Err(error @ GuestError::PolicyDeadline(_)) => return Shadow::Late(error),
         Err(error) => return Shadow::Unfit(error.reason(), error.to_string()),
     };
     if !look.circumstances.fresh {

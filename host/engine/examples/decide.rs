@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use vko_cluster::ClusterPolicy;
 use vko_cluster::testing::World;
-use vko_core::policy::{Admit, Policy};
+use vko_core::policy::Policy;
 use vko_engine::{Engine, NativePolicy};
 use vko_misbehave::Misbehave;
 use vko_wit::common::Architecture;
@@ -25,9 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let component = std::fs::read(&file)?;
     let engine = Engine::new()?;
     let started = Instant::now();
-    let promise = engine.describe(&component)?;
-    let policy = engine.admit(&promise, &component)?;
-    println!("{} {}: {} bytes, admitted in {:?}", promise.name, promise.version, component.len(), started.elapsed());
+    let policy = engine.admit_as_described(&component)?;
+    let info = policy.info();
+    println!("{} {}: {} bytes, admitted in {:?}", info.name, info.version, component.len(), started.elapsed());
     let mut scenes = scenes(policy.info().architecture);
     for file in std::env::args_os().skip(2).map(PathBuf::from) {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,6 +1,7 @@
 //! The engine: settings of wasmtime, admission, and a component compiled once for each digest.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use vko_core::policy::{Admit, AdmitError, Expected, Policy};
@@ -17,6 +18,7 @@ pub struct Engine {
     /// Compiled components by digest, for as long as a policy made of them lives. The lock is held while one compiles, so that
     /// the same component never compiles twice side by side and compiling never takes more than one component's memory.
     compiled: Mutex<HashMap<String, Weak<v0::Compiled>>>,
+    compilations: AtomicU64,
 }
 
 /// What every policy of an engine shares. It outlives the [`Engine`] for as long as one of its policies lives.
@@ -47,7 +49,11 @@ impl Engine {
         let engine = wasmtime::Engine::new(&config()).map_err(unavailable)?;
         let linker = v0::linker(&engine).map_err(unavailable)?;
         let ticker = Ticker::start(engine.weak()).map_err(EngineError::EngineClockUnavailable)?;
-        Ok(Self { runtime: Arc::new(Runtime { engine, ticker, linker }), compiled: Mutex::default() })
+        Ok(Self {
+            runtime: Arc::new(Runtime { engine, ticker, linker }),
+            compiled: Mutex::default(),
+            compilations: AtomicU64::new(0),
+        })
     }
 
     /// What a component promises by itself, for packing it: its own description and its digest.
@@ -60,12 +66,31 @@ impl Engine {
         Ok(self.compile(&sha256, component)?.promise(sha256))
     }
 
+    /// Admits a component by what it promises itself: one that is built in, or a file that nobody packed. It is compiled once
+    /// (nothing compiled outlives a [`describe`](Self::describe) that nobody admits after).
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe), and those of admission.
+    pub fn admit_as_described(&self, component: &[u8]) -> Result<Arc<dyn Policy>, AdmitError> {
+        check_size(component)?;
+        let sha256 = sha256(component);
+        let compiled = self.compile(&sha256, component)?;
+        let expected = compiled.promise(sha256);
+        Ok(Arc::new(v0::ComponentPolicy::new(Arc::clone(&self.runtime), compiled, &expected)?))
+    }
+
+    /// How often this engine compiled a component.
+    pub fn compilations(&self) -> u64 {
+        self.compilations.load(Ordering::Relaxed)
+    }
+
     fn compile(&self, digest: &str, component: &[u8]) -> Result<Arc<v0::Compiled>, AdmitError> {
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         compiled.retain(|_, component| component.strong_count() > 0);
         if let Some(known) = compiled.get(digest).and_then(Weak::upgrade) {
             return Ok(known);
         }
+        self.compilations.fetch_add(1, Ordering::Relaxed);
         let new = Arc::new(v0::compile(&self.runtime, component)?);
         compiled.insert(digest.to_owned(), Arc::downgrade(&new));
         Ok(new)

@@ -246,11 +246,14 @@ fn the_largest_observation_passes() {
 
 #[test]
 fn what_is_packed_is_admitted_and_compiled_once() {
-    let (component, expected, policy) = &*MISBEHAVE;
+    let (component, expected, _) = &*MISBEHAVE;
+    let engine = Engine::new().unwrap();
+    let policy = engine.admit_as_described(component).unwrap();
     let (unpacked, bytes) = pack::unpack(&pack::pack("policy-misbehave", expected, component).unwrap()).unwrap();
-    let again = ENGINE.admit(&unpacked, &bytes).unwrap();
+    let again = engine.admit(&unpacked, &bytes).unwrap();
     assert_eq!(again.info(), policy.info());
     assert_eq!(again.info().architecture, Architecture::Replica);
+    assert_eq!(engine.compilations(), 1);
 }
 
 #[test]

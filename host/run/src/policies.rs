@@ -49,7 +49,7 @@ fn built_in(engine: &Engine) -> Result<Vec<Arc<dyn Policy>>, PoliciesError> {
         ("cluster", include_bytes!(concat!(env!("OUT_DIR"), "/cluster.wasm"))),
     ];
     let admit = |(policy, component): (&'static str, &[u8])| {
-        let admitted = engine.describe(component).and_then(|expected| engine.admit(&expected, component));
+        let admitted = engine.admit_as_described(component);
         admitted.map_err(|error| PoliciesError::BuiltInRefused { policy, error })
     };
     components.into_iter().map(admit).collect()

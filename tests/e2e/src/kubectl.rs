@@ -1,6 +1,8 @@
 //! Kubernetes by kubectl: what the tests do is what people can do by hand.
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -58,13 +60,36 @@ pub fn apply(namespace: &str, manifest: &str) -> Result<String> {
     command::run_with_input(kubectl()?.args(args), manifest)
 }
 
-/// Asks what the API server would say to a manifest.
+/// Asks what the API server would say to the manifests of a folder, in one run of kubectl: a start of it costs more than an
+/// answer. Refusals by the path of the file.
 ///
 /// # Errors
-/// It would refuse it; the message is in the error.
-pub fn dry_run(namespace: &str, manifest: &str) -> Result<String> {
-    let args = ["create", "--dry-run=server", "--namespace", namespace, "--filename", "-"];
-    command::run_with_input(kubectl()?.args(args), manifest)
+/// kubectl can't be run, or says something else than that manifests are refused.
+pub fn refusals(namespace: &str, folder: &Path) -> Result<BTreeMap<String, String>> {
+    let mut create = kubectl()?;
+    create.args(["create", "--dry-run=server", "--namespace", namespace, "--filename"]).arg(folder);
+    let output = create.stdin(Stdio::null()).output().with_context(|| format!("{create:?} can't be run"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let refused = by_file(&errors);
+    if !output.status.success() && refused.is_empty() {
+        bail!("{create:?} ended with {}: {}", output.status, errors.trim());
+    }
+    Ok(refused)
+}
+
+/// What kubectl says of each file: a message names its file in quotes, and may go on in further lines.
+fn by_file(errors: &str) -> BTreeMap<String, String> {
+    let mut refused = BTreeMap::<String, String>::new();
+    let mut file = String::new();
+    for line in errors.lines().filter(|line| !line.starts_with("Warning:")) {
+        if let Some(named) = line.split('"').find(|quoted| quoted.ends_with(".yaml")) {
+            file = named.to_owned();
+        }
+        let said = refused.entry(file.clone()).or_default();
+        said.push_str(line);
+        said.push('\n');
+    }
+    refused
 }
 
 /// JSON merge patch.
@@ -199,4 +224,18 @@ fn brief(object: &Value) -> String {
         metadata.remove("annotations");
     }
     brief.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_file;
+
+    #[test]
+    fn a_refusal_belongs_to_the_file_that_it_names() {
+        let errors = "Error from server (Invalid): error when creating \"m/a.yaml\": Valkey \"bad\" is invalid: \n* spec.x: no\n\
+                      * spec.y: no\nError from server (BadRequest): error when creating \"m/b.yaml\": strict decoding error\n";
+        let refused = by_file(errors);
+        assert_eq!(refused.keys().collect::<Vec<_>>(), ["m/a.yaml", "m/b.yaml"]);
+        assert!(refused["m/a.yaml"].contains("spec.y: no") && !refused["m/b.yaml"].contains("spec.y"));
+    }
 }

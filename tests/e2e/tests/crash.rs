@@ -5,7 +5,7 @@
 //! meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,13 +25,22 @@ static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 const KEYS: usize = 500;
 
-/// Crash points of a run of the quick tier, beside the last: the unit tests of the steps have all of them.
-const FEW: u64 = 3;
+/// Which crash points the quick tier takes. The full tier takes all.
+#[derive(Clone, Copy)]
+enum Quick {
+    /// Every fifth.
+    Fifth,
+    /// So many, evenly spread, and the last: the mock host has all of them, on real servers.
+    Few(u64),
+}
 
-/// Crash points among so many effects: a few, evenly spread, in the quick tier, all of them otherwise. The first and the last are
-/// always among them.
-fn points(effects: u64) -> Result<Vec<u64>> {
-    let every = if settings::tier()? == Tier::Quick { effects.div_ceil(FEW) } else { 1 };
+/// Crash points among so many effects. The first and the last are always among them.
+fn points(effects: u64, quick: Quick) -> Result<Vec<u64>> {
+    let every = match (settings::tier()?, quick) {
+        (Tier::Quick, Quick::Fifth) => 5,
+        (Tier::Quick, Quick::Few(few)) => effects.div_ceil(few),
+        _ => 1,
+    };
     Ok((1..=effects).filter(|n| (n - 1).is_multiple_of(every) || *n == effects).collect())
 }
 
@@ -41,9 +50,11 @@ const CERTAIN: f64 = 0.4;
 
 /// Runs a crash at each point, a few side by side, and tells all that failed. A point at which nobody died has shown nothing:
 /// it fails, but where the effects of that run may just have been fewer.
-fn at_each_point(effects: u64, name: &str, run: impl Fn(&str, u64) -> Result<Succession> + Sync) -> Result {
-    let cases = points(effects)?.into_iter().map(|n| (format!("crash-{name}-{n}"), n)).collect();
-    let crashed = AtomicBool::new(false);
+fn at_each_point(effects: u64, quick: Quick, name: &str, run: impl Fn(&str, u64) -> Result<Succession> + Sync) -> Result {
+    let points = points(effects, quick)?;
+    let all = points.len();
+    let cases = points.into_iter().map(|n| (format!("crash-{name}-{n}"), n)).collect();
+    let crashed = AtomicUsize::new(0);
     space::side_by_side(SIDE_BY_SIDE, cases, |namespace, n| {
         let mut died = false;
         in_space(namespace, |namespace| {
@@ -51,13 +62,15 @@ fn at_each_point(effects: u64, name: &str, run: impl Fn(&str, u64) -> Result<Suc
             died = succession.died;
             Ok(succession)
         })?;
-        crashed.fetch_or(died, Ordering::Relaxed);
+        crashed.fetch_add(usize::from(died), Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "some hundred")]
         let certain = *n as f64 <= effects as f64 * CERTAIN;
         ensure!(died || !certain, "the operator made fewer than {n} effects, of {effects} that there were, and never died");
         Ok(())
     })?;
-    ensure!(crashed.into_inner(), "no operator died in any run");
+    let crashed = crashed.into_inner();
+    figure(&format!("crash: points that struck, {name}"), format!("{crashed} of {all}"));
+    ensure!(crashed > 0, "no operator died in any run");
     Ok(())
 }
 
@@ -129,20 +142,20 @@ fn in_space(namespace: &str, test: impl FnOnce(&str) -> Result<Succession>) -> R
 
 #[test]
 fn killed_after_each_effect_of_a_creation() -> Result {
-    killed_while_creating(&Wanted::default())
+    killed_while_creating(&Wanted::default(), Quick::Fifth)
 }
 
 #[test]
 fn killed_after_each_effect_of_a_clusters_creation() -> Result {
-    killed_while_creating(&Wanted::cluster(3, 2))
+    killed_while_creating(&Wanted::cluster(3, 2), Quick::Few(2))
 }
 
 #[test]
 fn killed_after_each_effect_of_a_creation_with_sentinels() -> Result {
-    killed_while_creating(&Wanted::failover(2, 3))
+    killed_while_creating(&Wanted::failover(2, 3), Quick::Few(2))
 }
 
-fn killed_while_creating(wanted: &Wanted) -> Result {
+fn killed_while_creating(wanted: &Wanted, quick: Quick) -> Result {
     if !bed::is_here() {
         return skipped("runs operators on this machine");
     }
@@ -157,7 +170,7 @@ fn killed_while_creating(wanted: &Wanted) -> Result {
     .and_then(|()| {
         figure(&format!("crash: effects of a creation, {arch}"), effects);
         assert!(effects > 10, "a creation has more effects than {effects}");
-        at_each_point(effects, arch, |namespace, n| creation(namespace, wanted, Some(n)))
+        at_each_point(effects, quick, arch, |namespace, n| creation(namespace, wanted, Some(n)))
     })
 }
 
@@ -185,7 +198,7 @@ fn killed_after_each_effect_of_a_promotion() -> Result {
     .and_then(|()| {
         figure("crash: effects of a promotion", effects);
         assert!(effects > 2, "a promotion has more effects than {effects}");
-        at_each_point(effects, "promotion", |namespace, n| promotion(namespace, Some(n)))
+        at_each_point(effects, Quick::Fifth, "promotion", |namespace, n| promotion(namespace, Some(n)))
     })
 }
 
@@ -201,13 +214,16 @@ fn promotion(namespace: &str, die_after: Option<u64>) -> Result<Succession> {
     let primary = instance.primary()?;
     wait_replicated(&instance, &primary)?;
     let mut succession = Succession::start(namespace, die_after)?;
-    led(namespace)?;
+    succession.until(|| led(namespace))?;
     strike::kill_server(&primary)?;
     succession.until(|| {
         instance.wait_primary_other_than(&primary)?;
         wait_ready(&instance)
     })?;
-    assert_eq!(instance.writer()?.ask::<usize>(&["DBSIZE"])?, KEYS);
+    let mut connection = instance.writer()?.connect()?;
+    for key in 0..KEYS {
+        assert_eq!(ask::<Option<String>>(&mut connection, &["GET", &format!("key:{key}")])?, Some(key.to_string()), "key:{key}");
+    }
     Ok(succession)
 }
 
@@ -224,7 +240,7 @@ fn wait_replicated(instance: &Instance, primary: &Pod) -> Result {
 fn led(namespace: &str) -> Result {
     let fields = format!("metadata.name={}", operator::NAME);
     let watched = kubectl::named(namespace, "leases", &fields);
-    kubectl::watch_until("the Lease to be held", watched, Duration::from_secs(60), |_, lease| {
+    kubectl::watch_until("the Lease to be held", watched, RECOVERED, |_, lease| {
         lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty())
     })?;
     Ok(())

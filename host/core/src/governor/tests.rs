@@ -133,7 +133,6 @@ fn a_newcomer_takes_over_at_a_rest_point() {
 fn a_newcomer_that_fails_in_the_shadow_never_governs() {
     let table: Vec<(&str, Answer)> = vec![
         ("PolicyTrapped", Err(GuestError::PolicyTrapped("x".into()))),
-        ("PolicyDeadline", Err(GuestError::PolicyDeadline(1))),
         ("PolicyOutOfMemory", Err(GuestError::PolicyOutOfMemory(1))),
         ("PolicyOutputTooLarge", Err(GuestError::PolicyOutputTooLarge(1))),
         ("PolicyOutputInvalid", Err(GuestError::PolicyOutputInvalid("x".into()))),
@@ -151,6 +150,48 @@ fn a_newcomer_that_fails_in_the_shadow_never_governs() {
         assert_eq!(module.asked.load(Ordering::Relaxed), 1, "{reason}: not asked again");
         assert_eq!(bench.governor.given_up().count(), 1);
     }
+}
+
+#[test]
+fn a_newcomer_is_given_up_for_its_second_deadline_in_a_row_and_not_for_a_busy_second() {
+    let late = || Err(GuestError::PolicyDeadline(1));
+    let insufficient = || Ok(Err(PolicyError::Insufficient("x".into())));
+    // What the newcomer answers in each look, who governs after the last, and whether it was given up then.
+    let table: Vec<(&str, Vec<Answer>, &str, Vec<&str>)> = vec![
+        ("late once", vec![late()], "1.0.0", vec![]),
+        ("late once, then fit", vec![late(), calm()], "1.1.0", vec![]),
+        ("late twice", vec![late(), late()], "1.0.0", vec!["PolicyDeadline"]),
+        ("late twice, not in a row", vec![late(), insufficient(), late()], "1.0.0", vec![]),
+    ];
+    for (case, answers, version, given_up) in table {
+        let module = Scripted::new("1.1.0", "d1", calm());
+        let mut bench = Bench::new(vec![("m", module.clone())]);
+        let mut last = None;
+        for answer in answers {
+            let late = matches!(answer, Err(GuestError::PolicyDeadline(_)));
+            module.says(answer);
+            let decision = bench.look();
+            assert!(decision.plan.is_some(), "{case}: somebody plans in each look");
+            assert_eq!(decision.ask_again, late && decision.given_up.is_empty(), "{case}");
+            last = Some(decision);
+        }
+        let last = last.unwrap();
+        assert_eq!((last.policy.version.as_str(), reasons(&last)), (version, given_up), "{case}");
+    }
+}
+
+#[test]
+fn two_newcomers_that_are_late_once_each_are_not_one_that_is_late_twice() {
+    let late = || Err(GuestError::PolicyDeadline(1));
+    let (first, second) = (Scripted::new("1.1.0", "d1", late()), Scripted::new("1.2.0", "d2", late()));
+    let mut bench = Bench::new(vec![("m", first), ("n", second)]);
+    bench.load(&["m"]);
+    assert!(bench.look().given_up.is_empty());
+    bench.load(&["m", "n"]);
+    let decision = bench.look();
+    assert!(decision.given_up.is_empty() && decision.ask_again);
+    bench.load(&[]);
+    assert!(!bench.look().ask_again, "nobody is left to be asked");
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
     if view.last_primary(&claim.workload).is_some_and(|last| last.ordinal == claim.ordinal) {
         return Err("it belongs to the last primary".into());
     }
+    // What its server was called nobody tells any more: any owner without a pod may be it.
+    if let Some(owner) = view.owners().find(|peer| view.pod_of_node(&peer.id).is_none()) {
+        return Err(format!("the node {} owns slots and is in no pod: the claim may be its", owner.id));
+    }
     let of_shard = |p: &&vko_wit::observation::Pod| p.workload == claim.workload && p.ordinal != claim.ordinal;
     let copy = view.members().filter(of_shard).any(|p| view.is_accepted_primary(p));
     if copy { Ok(()) } else { Err("no primary answers: the claim may hold the only copy".into()) }

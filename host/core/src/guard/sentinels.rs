@@ -8,7 +8,9 @@
 //!    chosen.
 //! 4. A Sentinel watches the accepted primary, or the one that this track has just made: replicas that it finds elsewhere it
 //!    would re-parent.
+//! 5. What they are told are numbers, and a quorum that they can reach.
 
+use vko_wit::common::Pair;
 use vko_wit::observation::{Monitor, Reach, Role, Sentinel, Upstream};
 use vko_wit::planning::{Operation, SentinelMonitor, Step};
 
@@ -22,7 +24,10 @@ pub(super) fn check(step: &Step, view: &View<'_>) -> Result<(), String> {
             None => Ok(()),
         },
         Operation::Unmonitor(name) | Operation::ResetMonitor(name) => check_removal(answering(&name.sentinel, view)?, view),
-        Operation::SetMonitor(options) => answering(&options.sentinel, view).map(drop),
+        Operation::SetMonitor(options) => {
+            answering(&options.sentinel, view)?;
+            check_values(&options.options, view)
+        }
         Operation::Monitor(monitor) => check_monitor(monitor, view),
         Operation::SentinelFailover(name) => check_failover(&name.sentinel, &name.name, view),
         _ => Ok(()),
@@ -74,12 +79,24 @@ fn check_no_failover(view: &View<'_>) -> Result<(), String> {
     }
 }
 
+/// Options are whole numbers above 0, and a quorum is one that the Sentinels can reach. (Which options there are is rule 6's.)
+fn check_values(options: &[Pair], view: &View<'_>) -> Result<(), String> {
+    options.iter().try_for_each(|option| match (option.key.as_str(), option.value.parse::<u32>()) {
+        (_, Err(_) | Ok(0)) => Err(format!("{} '{}' is no whole number above 0", option.key, option.value)),
+        ("quorum", Ok(quorum)) => check_quorum(quorum, view),
+        _ => Ok(()),
+    })
+}
+
+fn check_quorum(quorum: u32, view: &View<'_>) -> Result<(), String> {
+    let all = u32::try_from(view.observed.sentinels.len()).unwrap_or(u32::MAX);
+    if (1..=all).contains(&quorum) { Ok(()) } else { Err(format!("a quorum of {quorum} of {all} Sentinels")) }
+}
+
 fn check_monitor(monitor: &SentinelMonitor, view: &View<'_>) -> Result<(), String> {
     answering(&monitor.sentinel, view)?;
-    let all = u32::try_from(view.observed.sentinels.len()).unwrap_or(u32::MAX);
-    if monitor.quorum == 0 || monitor.quorum > all {
-        return Err(format!("a quorum of {} of {all} Sentinels", monitor.quorum));
-    }
+    check_quorum(monitor.quorum, view)?;
+    check_values(&monitor.options, view)?;
     let Some(primary) = view.pod(&monitor.primary) else { return Ok(()) };
     if view.becomes_primary(&primary.uid) || view.is_accepted_primary(primary) {
         return Ok(());

@@ -83,7 +83,7 @@ impl<W: World> Instance<W> {
         if unsettled {
             again = again.min(MOUNTS);
         }
-        if host.problem.is_some() || decision.plan.is_none() {
+        if host.problem.is_some() || decision.plan.is_none() || decision.ask_again {
             again = again.min(PROBLEM);
         }
         again

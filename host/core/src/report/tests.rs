@@ -24,7 +24,15 @@ fn ready() -> Decision {
         |kind: &str, state| Condition { kind: kind.into(), state, reason: "AsDeclared".into(), message: String::new() };
     plan.status.conditions =
         vec![condition("Ready", Truth::Yes), condition("Progressing", Truth::No), condition("FromTheFuture", Truth::Yes)];
-    Decision { plan: Some(plan), guarded: Guarded::default(), policy: policy(), hold: None, given_up: Vec::new(), swapped: None }
+    Decision {
+        plan: Some(plan),
+        guarded: Guarded::default(),
+        policy: policy(),
+        hold: None,
+        given_up: Vec::new(),
+        swapped: None,
+        ask_again: false,
+    }
 }
 
 fn policy() -> PolicyInfo {

@@ -60,7 +60,8 @@ pub(crate) struct State {
     /// What happens just before an effect whose name starts so: somebody else is faster.
     pub(crate) before: Vec<(String, Meddling)>,
     version: u64,
-    time: Duration,
+    /// What the clocks say, from the beginning.
+    pub(crate) time: Duration,
 }
 
 impl Default for FakeWorld {

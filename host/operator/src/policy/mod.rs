@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use vko_core::policy::{Admit, Policy};
+use vko_core::policy::Policy;
 use vko_engine::Engine;
 
 use crate::args::PolicyCommand;
@@ -52,8 +52,7 @@ fn admitted(file: &Path) -> anyhow::Result<Arc<dyn Policy>> {
     let shown = file.display();
     let component = std::fs::read(file).with_context(|| format!("{shown} can't be read"))?;
     let engine = Engine::new()?;
-    let expected = engine.describe(&component).with_context(|| format!("{shown} is no policy"))?;
-    engine.admit(&expected, &component).with_context(|| format!("{shown} would not be admitted"))
+    engine.admit_as_described(&component).with_context(|| format!("{shown} is no policy that would be admitted"))
 }
 
 /// A policy in words.

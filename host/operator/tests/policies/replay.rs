@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vko_core::journal::{Event, Journal};
-use vko_core::policy::{Admit, Policy};
+use vko_core::policy::Policy;
 use vko_engine::Engine;
 use vko_replica::testing::Scene;
 use vko_wit::common::Pair;
@@ -13,7 +13,7 @@ use crate::{component, folder, operator};
 
 fn admitted(package: &str) -> Arc<dyn Policy> {
     let (engine, bytes) = (Engine::new().unwrap(), std::fs::read(component(package)).unwrap());
-    engine.admit(&engine.describe(&bytes).unwrap(), &bytes).unwrap()
+    engine.admit_as_described(&bytes).unwrap()
 }
 
 /// A life: as declared, then the primary dies, then a replica follows nobody. Zone b is to be avoided.

@@ -24,7 +24,7 @@ impl<'a> View<'a> {
     }
 
     /// Nodes that own slots, by the view that most share.
-    pub(super) fn owners(&self) -> impl Iterator<Item = &'a Peer> + use<'a> {
+    pub(in crate::guard) fn owners(&self) -> impl Iterator<Item = &'a Peer> + use<'a> {
         self.observed.agreed_view.iter().filter(|peer| !peer.slots.is_empty())
     }
 

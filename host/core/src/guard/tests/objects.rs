@@ -2,9 +2,10 @@
 
 use super::{Change, after, expect};
 use crate::guard::guard;
-use crate::guard::testing::{CALM, Scene, evict, mk_member, mk_plan, mk_workload, step, uid, verdict};
+use crate::guard::testing::{CALM, Scene, evict, mk_belief, mk_member, mk_plan, mk_workload, slots, step, uid, verdict};
+use crate::testing::node_id;
 use vko_wit::observation::{LastPrimary, Role};
-use vko_wit::planning::{Desired, ExtensionOperation, Operation, Purpose};
+use vko_wit::planning::{Desired, ExtensionOperation, Operation, Purpose, Workload};
 
 #[test]
 fn only_operations_of_this_host() {
@@ -65,6 +66,18 @@ fn a_claim_goes_when_nothing_needs_it() {
 }
 
 #[test]
+fn a_claim_of_a_shard_stays_while_an_owner_of_slots_is_in_no_pod() {
+    let mut scene = Scene::cluster();
+    scene.claims(1);
+    let claim = scene.0.claims.last_mut().unwrap();
+    (claim.workload, claim.ordinal) = ("drc-x-0".into(), 2);
+    let delete = step(Operation::DeleteClaim(claim.uid.clone()));
+    expect("left over", &scene.ask(delete.clone()), "ok");
+    scene.0.pods.retain(|pod| pod.uid != uid(4));
+    expect("an owner has no pod", &scene.ask(delete), "owns slots and is in no pod");
+}
+
+#[test]
 fn how_far_a_workload_shrinks() {
     let table: &[(&str, u32, Change, &str)] = &[
         ("grows", 5, |s| s, "ok"),
@@ -82,11 +95,38 @@ fn how_far_a_workload_shrinks() {
         plan.desired.push(Desired::Workload(mk_workload(*members)));
         expect(case, &verdict(&guard(&plan, &scene.0, CALM, &[])), expected);
     }
-    let mut sentinels = mk_workload(1);
-    sentinels.purpose = Purpose::Sentinel;
-    let mut plan = mk_plan(Vec::new());
-    plan.desired.push(Desired::Workload(sentinels));
-    expect("a workload without data", &verdict(&guard(&plan, &Scene::healthy(3).0, CALM, &[])), "ok");
+}
+
+#[test]
+fn shards_and_sentinels_shrink_by_other_rules() {
+    let shard = |members: u32| Workload { name: "drc-x-0".into(), ..mk_workload(members) };
+    let sentinels = |members: u32| Workload { name: "rfs-x".into(), purpose: Purpose::Sentinel, ..mk_workload(members) };
+    let table: Vec<(&str, Scene, Workload, &str)> = vec![
+        ("a shard loses its replica", Scene::cluster(), shard(1), "ok"),
+        ("the replica owns slots", after(Scene::cluster(), |s| s.elect(1)), shard(1), "ShrinkOverData: 2 members hold"),
+        (
+            "the replica owns slots by its own word",
+            after(Scene::cluster(), claims_slots),
+            shard(1),
+            "ShrinkOverData: 2 members hold",
+        ),
+        ("Sentinels, as many as there are", Scene::watched(), sentinels(3), "ok"),
+        ("more Sentinels", Scene::watched(), sentinels(5), "ok"),
+        ("fewer Sentinels", Scene::watched(), sentinels(2), "ShrinkOverData: 3 Sentinels count on each other"),
+        ("Sentinels that are not there yet", Scene::healthy(3), sentinels(1), "ok"),
+    ];
+    for (case, scene, workload, expected) in table {
+        let mut plan = mk_plan(Vec::new());
+        plan.desired.push(Desired::Workload(workload));
+        expect(case, &verdict(&guard(&plan, &scene.0, CALM, &[])), expected);
+    }
+}
+
+/// Member 1 says that it owns the first slots, and nobody else says so.
+fn claims_slots(scene: &mut Scene) -> &mut Scene {
+    let own = mk_belief(node_id(1), slots(0));
+    scene.cluster_of(1).differs.push(own);
+    scene
 }
 
 fn spec<'a>(scene: &'a mut Scene, spec: &str) -> &'a mut Scene {

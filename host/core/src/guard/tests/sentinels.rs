@@ -73,23 +73,26 @@ fn whom_they_may_watch() {
 
 #[test]
 fn what_may_be_set() {
-    let set = |key: &str| {
-        let options = vec![Pair { key: key.into(), value: "1".into() }];
-        Operation::SetMonitor(SentinelOptions {
-            sentinel: sentinel_id(0),
-            name: "mymaster".into(),
-            options,
-            credential: String::new(),
-        })
-    };
-    for (key, expected) in [
-        ("down-after-milliseconds", "ok"),
-        ("quorum", "ok"),
-        ("notification-script", "'notification-script' is no option"),
-        ("auth-pass", "'auth-pass' is no option"),
-    ] {
-        expect(key, &Scene::watched().ask(step(set(key))), expected);
+    let options = |key: &str, value: &str| vec![Pair { key: key.into(), value: value.into() }];
+    let table: &[(&str, &str, &str)] = &[
+        ("down-after-milliseconds", "5000", "ok"),
+        ("down-after-milliseconds", "0", "'0' is no whole number above 0"),
+        ("failover-timeout", "soon", "'soon' is no whole number above 0"),
+        ("parallel-syncs", "-1", "'-1' is no whole number above 0"),
+        ("quorum", "2", "ok"),
+        ("quorum", "3", "ok"),
+        ("quorum", "4", "a quorum of 4 of 3 Sentinels"),
+        ("notification-script", "1", "'notification-script' is no option"),
+        ("auth-pass", "1", "'auth-pass' is no option"),
+    ];
+    for (key, value, expected) in table {
+        let (sentinel, name, credential) = (sentinel_id(0), "mymaster".into(), String::new());
+        let set = SentinelOptions { sentinel, name, options: options(key, value), credential };
+        expect(&format!("{key} {value}"), &Scene::watched().ask(step(Operation::SetMonitor(set))), expected);
     }
+    let Operation::Monitor(mut order) = monitor(0, 0) else { panic!("it is one") };
+    order.options = options("down-after-milliseconds", "0");
+    expect("a monitor's own", &Scene::watched().ask(step(Operation::Monitor(order))), "no whole number above 0");
 }
 
 #[test]

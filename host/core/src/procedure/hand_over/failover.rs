@@ -10,7 +10,7 @@
 //! 1. A majority of the Sentinels names this primary, and none is busy with it.
 //! 2. The replica loses the fence of an earlier life, in the ledger first.
 //! 3. CLIENT PAUSE WRITE for 2 s; every replica that may be chosen reaches the primary's offset.
-//! 4. The pause is extended to 15 s; SENTINEL FAILOVER at one Sentinel.
+//! 4. The pause is extended to 15 s, confirmed while the first one surely lasts; SENTINEL FAILOVER at one Sentinel.
 //! 5. Wait for the new primary; REPLICAOF to the old one by us, read back; CLIENT UNPAUSE; ledger.
 //! 6. Nobody took over: UNPAUSE, unless the Sentinel still says that it is at it.
 
@@ -44,6 +44,7 @@ pub(super) async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &H
     site.store.change(|ledger| ledger.drop_fence(&order.replica)).await?;
     site.send(&order.replica, no_fence()).await?;
     let eligible = eligible(site, order).await?;
+    let held = site.world.monotonic() + PAUSE;
     site.send(&order.primary, pause(PAUSE)).await?;
     if !until(site, PAUSE / 2, || equal(site, &order.primary, &eligible)).await {
         site.send(&order.primary, Command::Unpause).await?;
@@ -52,6 +53,13 @@ pub(super) async fn run<W: World>(site: &Site<W>, observed: &Observed, order: &H
         )));
     }
     site.send(&order.primary, pause(PAUSE_FOR_SENTINELS)).await?;
+    // The server began to hold writes after we asked for it, so within this time the second pause met the first.
+    if site.world.monotonic() >= held {
+        site.send(&order.primary, Command::Unpause).await?;
+        return Err(ExecuteError::NotVerified(format!(
+            "{primary_name} was asked to hold writes back for longer only when it may have taken some again; nothing was changed"
+        )));
+    }
     // An answer that is lost may have been an order that was taken: only waiting tells.
     let asked = site.send_sentinel(&sentinel, Command::SentinelFailover(order.monitor.clone())).await;
     let Some(heir) = await_heir(site, &eligible).await else {

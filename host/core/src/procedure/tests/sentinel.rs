@@ -1,6 +1,7 @@
 //! Steps at Sentinels, and the hand-over beside them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use vko_wit::common::Pair;
 use vko_wit::planning::{Expectation, HandOver, Operation, SentinelEpochOf, SentinelMonitor, SentinelName, SentinelOptions};
@@ -213,6 +214,23 @@ async fn a_replica_that_lags_keeps_the_role_where_it_is() {
     assert!(error.to_string().contains("nothing was changed"), "{error}");
     assert_eq!(world.effects(), ["rfr-x-1: config-set", "rfr-x-0: pause-writes", "rfr-x-0: unpause"]);
     assert!(world.server(&uid(0)).is_primary() && world.server(&uid(0)).paused.is_none());
+}
+
+#[tokio::test]
+async fn a_pause_that_may_have_run_out_before_it_was_extended_changes_nothing() {
+    // How long it takes until the second pause is answered, and whether the role goes over.
+    let table: [(&str, crate::testing::Meddling, bool); 2] = [
+        ("while the first one lasts", |state| state.time += Duration::from_millis(1_900), true),
+        ("after its end", |state| state.time += Duration::from_secs(2), false),
+    ];
+    for (case, late, goes) in table {
+        let (world, site) = mk_sentinel_site(3);
+        world.state().before = vec![("rfr-x-0: pause-writes".into(), |_| ()), ("rfr-x-0: pause-writes".into(), late)];
+        let outcome = run(&site, hand_over()).await;
+        assert_eq!(outcome.is_ok(), goes, "{case}: {outcome:?}");
+        assert_eq!(world.effects().contains(&"rfs-x-0: sentinel-failover".to_owned()), goes, "{case}");
+        assert!(world.server(&uid(0)).paused.is_none(), "{case}");
+    }
 }
 
 #[tokio::test]
