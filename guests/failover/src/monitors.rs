@@ -66,12 +66,12 @@ pub fn reconcile(view: &View<'_>, group: &Group<'_>, primary: &Member<'_>) -> De
         _ => None,
     });
     let waiting = open.fold(Decision::default(), Decision::and);
-    let amends = known.iter().any(|(_, k)| matches!(k, Knowledge::Astray | Knowledge::Lacking));
-    if let Some(seat) = group.seats.iter().find(|seat| amends && spreads_in_tilt(group, primary, seat)) {
-        return waiting.and(Decision::wait(spreading(seat, primary)));
-    }
+    let spreads = group.seats.iter().find(|seat| spreads_in_tilt(group, primary, seat));
     if let Some((first, others)) = astray.split_first() {
-        return waiting.and(correct(view, group, primary, first, others.is_empty()));
+        return waiting.and(correct(view, group, primary, first, others.is_empty() && spreads.is_none()));
+    }
+    if let Some(seat) = spreads.filter(|_| known.iter().any(|(_, k)| *k == Knowledge::Lacking)) {
+        return waiting.and(Decision::wait(spreading(seat, primary)));
     }
     let mut tracks: Vec<Track> = known.iter().filter_map(|(seat, k)| complete(view, group, primary, seat, k)).collect();
     if known.iter().all(|(_, k)| *k == Knowledge::Right) {
@@ -293,11 +293,11 @@ mod tests {
             ("one is silent", |w| w.mute(1), "-"),
             ("one in tilt is left alone", |w| w.blank(1).tilt(1), "-"),
             (
-                "one in tilt spreads the old word: nobody is corrected",
+                "one in tilt spreads the old word: others lose it and get no new one yet",
                 |w| w.says_stranger(0).says_stranger(1).tilt(1),
-                "wait SentinelsDisagree",
+                "unmonitor sid-0",
             ),
-            ("nor told of the new primary", |w| w.blank(0).says_stranger(1).tilt(1), "wait SentinelsDisagree"),
+            ("the same, when the others have lost it", |w| w.blank(0).says_stranger(1).tilt(1), "wait SentinelsDisagree"),
             ("it repeats an older word than the others have", |w| w.blank(0).says(1, 1, 4).tilt(1), "monitor sid-0 rfr-x-0"),
             ("nobody is to be told anything", |w| w.says_stranger(1).tilt(1), "-"),
             ("one is astray, another one is silent", |w| w.says_stranger(1).mute(2), "wait SentinelsTooFew"),

@@ -148,8 +148,28 @@ fn by_sentinels(view: &View<'_>, group: &Group<'_>, preferences: &Preferences<'_
     let refused = misses_in_a_row(view.observed, "sentinel-failover", PRIMARY) >= REFUSALS_MAX;
     // Where their words differ, a member that gives no answer may be the primary of some of them.
     let one_word = unseen(view).is_none() || group.agreed().is_some();
+    if let Some(wait) = hesitate(view, group) {
+        return wait;
+    }
     let order = if promotable(view, member) && !refused && one_word { order(view, group) } else { None };
     order.unwrap_or_else(|| by_data(view, group, preferences))
+}
+
+/// Why Sentinels that can act aren't passed over yet, although no order can be given: their answers are merely old, or one
+/// doesn't trust its clock, which keeps the others from nothing. A promotion beside theirs would make two primaries.
+fn hesitate(view: &View<'_>, group: &Group<'_>) -> Option<Decision> {
+    if !group.majority_without(None) {
+        return Some(Decision::look(AT_ONCE_MS));
+    }
+    let tilted = group.seats.iter().find(|s| s.state == State::Tilt)?;
+    let turn = outage_ms(view).is_none_or(|ms| ms < group.down_after_ms.saturating_add(TURN_MS));
+    turn.then(|| {
+        let message = format!(
+            "the primary is lost for certain; Sentinel {} is in TILT, so none is told to replace it: the others do so by themselves",
+            tilted.name
+        );
+        Decision::wait(Block::new(PRIMARY, Cause::SentinelsDecide, message, BY_ITSELF))
+    })
 }
 
 /// What is waited for where a primary may merely be silent: the Sentinels' judgement.
@@ -267,8 +287,13 @@ mod tests {
                 |w| w.says_stranger(0).says_stranger(1).says_stranger(2).data(|s| s.remove_pod(0)),
                 "promote rfr-x-1",
             ),
-            ("a Sentinel in tilt: no order", |w| w.tilt(2).data(|s| s.kill(0)), "promote rfr-x-1"),
-            ("too few answer in time for an order", |w| w.aged(0, 4_000).aged(1, 4_000).data(|s| s.kill(0)), "promote rfr-x-1"),
+            ("a Sentinel in tilt: the others have their turn", |w| w.tilt(2).data(|s| s.kill(0)), "wait SentinelsDecide"),
+            ("the same, and they didn't take it", |w| w.tilt(2).data(|s| s.kill(0)).outage(21_000), "promote rfr-x-1"),
+            (
+                "too few answer in time for an order: they are asked again",
+                |w| w.aged(0, 4_000).aged(1, 4_000).data(|s| s.kill(0)),
+                "-",
+            ),
             (
                 "a member is silent, and the Sentinels' words differ",
                 |w| w.says(0, 1, 5).says_stranger(1).data(|s| s.remove_pod(0).silence(2)),

@@ -145,17 +145,23 @@ impl<'a> Report<'a> {
         self.blocked(plan);
     }
 
-    /// What waits for a person.
+    /// What waits. How consent is given is the host's to say; that something else than time is waited for is the policy's, and
+    /// only where it doesn't say so it follows from the plan.
     fn blocked(&mut self, plan: &Plan) {
-        if plan.blocked.is_empty() {
-            let word = if self.phase == "Ready" { "AsDeclared" } else { "Working" };
-            self.set(ConditionType::Stalled, Truth::No, word, "");
-            return;
-        }
         let told: Vec<String> = plan.blocked.iter().map(describe).collect();
         let needs_person = plan.blocked.iter().any(|blocked| !blocked.token.is_empty());
-        let truth = if needs_person { Truth::Yes } else { Truth::No };
-        self.set(ConditionType::Stalled, truth, if needs_person { "ConsentNeeded" } else { "Waiting" }, &told.join("; "));
+        let (truth, word) = match (needs_person, told.is_empty()) {
+            (true, _) => (Truth::Yes, "ConsentNeeded"),
+            (false, false) => (Truth::No, "Waiting"),
+            (false, true) if self.phase == "Ready" => (Truth::No, "AsDeclared"),
+            (false, true) => (Truth::No, "Working"),
+        };
+        if needs_person || !self.said.0.contains_key(&ConditionType::Stalled) {
+            self.set(ConditionType::Stalled, truth, word, &told.join("; "));
+        }
+        if told.is_empty() {
+            return;
+        }
         if self.message.is_empty() || needs_person {
             self.message = told.join("; ");
         }

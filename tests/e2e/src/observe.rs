@@ -1,6 +1,6 @@
 //! What the cluster and the operator say afterwards: events, metrics, the audit log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -23,15 +23,39 @@ pub fn events(namespace: &str, name: &str) -> Result<Vec<(String, String)>> {
     Ok(about.map(|event| (text(&event["reason"]), text(&event["note"]))).collect())
 }
 
-/// Waits for an event with a reason about an object.
-///
-/// # Errors
-/// The deadline passed.
-pub fn wait_event(namespace: &str, name: &str, reason: &str, deadline: Duration) -> Result<Value> {
-    let watched = kubectl::named(namespace, "events.events.k8s.io", "");
-    kubectl::watch_until(&format!("event {reason} about {name}"), watched, deadline, |_, event| {
-        event["reason"] == reason && event["regarding"]["name"] == name
-    })
+/// The events that were there before something happened, so that none of them is taken for what it brings.
+#[derive(Debug)]
+pub struct Events {
+    namespace: String,
+    /// Name and version: one that is counted up is news.
+    known: BTreeSet<(String, String)>,
+}
+
+impl Events {
+    /// Those of a namespace, now.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn so_far(namespace: &str) -> Result<Self> {
+        let all = kubectl::list(namespace, "events.events.k8s.io", "")?;
+        Ok(Self { namespace: namespace.into(), known: all.iter().map(version).collect() })
+    }
+
+    /// Waits for a new one with a reason about an object.
+    ///
+    /// # Errors
+    /// The deadline passed.
+    pub fn wait(&self, name: &str, reason: &str, deadline: Duration) -> Result<Value> {
+        let watched = kubectl::named(&self.namespace, "events.events.k8s.io", "");
+        kubectl::watch_until(&format!("a new event {reason} about {name}"), watched, deadline, |_, event| {
+            event["reason"] == reason && event["regarding"]["name"] == name && !self.known.contains(&version(event))
+        })
+    }
+}
+
+fn version(event: &Value) -> (String, String) {
+    let text = |key: &str| event["metadata"][key].as_str().unwrap_or_default().to_owned();
+    (text("name"), text("resourceVersion"))
 }
 
 /// Metrics of a pod of the operator: series (name and labels) to value.

@@ -255,8 +255,9 @@ fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
     for version in settings::full_lines()? {
         let _operator = operator::shared()?;
         under_writes("all-pods-deleted", &three_by_two(version), |instance, _, _| {
+            let events = observe::Events::so_far(&instance.namespace)?;
             delete_pods(&instance.namespace, &instance.servers()?, 1)?;
-            observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
+            events.wait(&instance.name, "DataLost", Duration::from_secs(120))?;
             instance.wait_ready()
         })?;
     }

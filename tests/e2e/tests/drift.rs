@@ -33,6 +33,13 @@ fn edits() -> Vec<(&'static str, Value, &'static str)> {
         ("failover/x", json!({"metadata": {"finalizers": null}}), "/metadata/finalizers"),
         ("poddisruptionbudget/rfr-x", json!({"spec": {"maxUnavailable": 3}}), "/spec/maxUnavailable"),
         ("secret/rfr-acl-x", json!({"data": {"users.acl": "dXNlcg=="}}), "/data/users.acl"),
+        (
+            "secret/failover-acl-x-default-secret",
+            json!({"metadata": {"labels": {"buf.red/name": null}}}),
+            "/metadata/labels/buf.red~1name",
+        ),
+        ("secret/failover-acl-x-operator-secret", json!({"metadata": {"finalizers": null}}), "/metadata/finalizers"),
+        ("secret/failover-acl-x-replication-secret", json!({"metadata": {"ownerReferences": null}}), "/metadata/ownerReferences"),
         ("service/rfr-x", json!({"spec": {"publishNotReadyAddresses": false}}), "/spec/publishNotReadyAddresses"),
         ("service/rfr-x-readonly", json!({"metadata": {"labels": {"buf.red/name": "y"}}}), "/metadata/labels/buf.red~1name"),
         ("service/rfr-x-readwrite", json!({"spec": {"selector": {"valkey.buf.red/role": "nobody"}}}), "/spec/selector"),

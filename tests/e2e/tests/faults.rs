@@ -110,24 +110,24 @@ fn the_old_primary_stopped_in_time(fault: &str, told: vko_e2e::inside::Told, cut
 
 #[test]
 fn a_replicas_node_is_cut_off() -> Result {
-    if settings::tier()? == Tier::Quick {
-        return skipped("full tier only");
-    }
     if !bed::is_here() {
         return skipped("cuts a node off");
     }
-    let _operator = operator::alone()?;
-    under_writes("partition-replica", &three("9.1"), |instance, primary, writer| {
-        let replica = instance.pods()?.into_iter().find(|pod| pod.uid != primary.uid).expect("a replica");
-        operator::place(&replica.node, false)?;
-        let cut = bed::partition(&replica.node)?;
-        instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
-        writer.wait_acks(SOME)?;
-        cut.end()?;
-        instance.wait_ready()?;
-        assert_eq!(instance.primary()?.uid, primary.uid);
-        Ok(())
-    })
+    for version in settings::full_lines()? {
+        let _operator = operator::alone()?;
+        under_writes("partition-replica", &three(version), |instance, primary, writer| {
+            let replica = instance.pods()?.into_iter().find(|pod| pod.uid != primary.uid).expect("a replica");
+            operator::place(&replica.node, false)?;
+            let cut = bed::partition(&replica.node)?;
+            instance.wait_condition("Ready", "False", Duration::from_secs(60))?;
+            writer.wait_acks(SOME)?;
+            cut.end()?;
+            instance.wait_ready()?;
+            assert_eq!(instance.primary()?.uid, primary.uid);
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -146,15 +146,16 @@ fn all_servers_die_at_once_and_read_their_files_again() -> Result {
 
 #[test]
 fn all_pods_are_deleted_at_once_and_nothing_is_left() -> Result {
-    if settings::tier()? == Tier::Quick {
-        return skipped("full tier only");
+    for version in settings::full_lines()? {
+        let _operator = operator::shared()?;
+        under_writes("all-pods-deleted", &three(version), |instance, _, _| {
+            let events = observe::Events::so_far(&instance.namespace)?;
+            delete_pods(&instance.namespace, &instance.pods()?, 1)?;
+            events.wait(&instance.name, "DataLost", Duration::from_secs(120))?;
+            instance.wait_ready()
+        })?;
     }
-    let _operator = operator::shared()?;
-    under_writes("all-pods-deleted", &three("9.1"), |instance, _, _| {
-        delete_pods(&instance.namespace, &instance.pods()?, 1)?;
-        observe::wait_event(&instance.namespace, &instance.name, "DataLost", Duration::from_secs(120))?;
-        instance.wait_ready()
-    })
+    Ok(())
 }
 
 #[test]
@@ -185,25 +186,28 @@ fn the_only_server_is_killed_and_reads_its_snapshot_again() -> Result {
 
 #[test]
 fn the_operator_is_down_meanwhile() -> Result {
-    if settings::tier()? == Tier::Quick {
-        return skipped("full tier only");
-    }
     if !bed::is_here() {
         return skipped("kills a process of a node");
     }
     let _operator = operator::alone()?;
-    under_writes("operator-down", &three("9.1"), |instance, _, writer| {
-        operator::stop()?;
-        writer.wait_acks(SOME)?;
-        operator::start()?;
-        instance.wait_ready()
-    })?;
-    under_writes("container-killed", &three("9.1"), |instance, primary, _| {
-        operator::stop()?;
-        kill_server(primary)?;
-        operator::start()?;
-        instance.wait_primary_other_than(primary).map(|_| ())
-    })
+    for version in settings::lines()? {
+        under_writes("operator-down", &three(version), |instance, primary, writer| {
+            operator::stop()?;
+            writer.wait_acks(SOME)?;
+            assert_eq!(instance.primary()?.uid, primary.uid);
+            operator::start()?;
+            instance.wait_ready()
+        })?;
+    }
+    for version in settings::full_lines()? {
+        under_writes("container-killed", &three(version), |instance, primary, _| {
+            operator::stop()?;
+            kill_server(primary)?;
+            operator::start()?;
+            instance.wait_primary_other_than(primary).map(|_| ())
+        })?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -212,17 +216,20 @@ fn the_operator_is_cut_off_from_the_servers_and_does_nothing() -> Result {
         return skipped("loses a pod's traffic");
     }
     let _operator = operator::alone()?;
-    under_writes("operator-cut-off", &three("9.1"), |instance, primary, writer| {
-        let before = instance.lives()?;
-        let leader = operator::leader()?;
-        let text = |pointer: &str| leader.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-        let cut = bed::drop_traffic(&text("/spec/nodeName"), &text("/status/podIP"), "6379")?;
-        // Before it is known, the last answers grow old: Unknown as well, for another reason.
-        instance.wait_reason("Ready", "OperatorCutOff", Duration::from_secs(90))?;
-        writer.wait_acks(SOME)?;
-        cut.end()?;
-        instance.wait_condition("Ready", "True", Duration::from_secs(90))?;
-        assert_eq!((instance.lives()?, instance.primary()?.uid), (before, primary.uid.clone()));
-        Ok(())
-    })
+    for version in settings::lines()? {
+        under_writes("operator-cut-off", &three(version), |instance, primary, writer| {
+            let before = instance.lives()?;
+            let leader = operator::leader()?;
+            let text = |pointer: &str| leader.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let cut = bed::drop_traffic(&text("/spec/nodeName"), &text("/status/podIP"), "6379")?;
+            // Before it is known, the last answers grow old: Unknown as well, for another reason.
+            instance.wait_reason("Ready", "OperatorCutOff", Duration::from_secs(90))?;
+            writer.wait_acks(SOME)?;
+            cut.end()?;
+            instance.wait_condition("Ready", "True", Duration::from_secs(90))?;
+            assert_eq!((instance.lives()?, instance.primary()?.uid), (before, primary.uid.clone()));
+            Ok(())
+        })?;
+    }
+    Ok(())
 }

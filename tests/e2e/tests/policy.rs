@@ -98,11 +98,12 @@ fn rejected(instance: &Instance, config_map: &Value, about: (&str, &str), reason
     let count = || Ok::<f64, anyhow::Error>(observe::metrics(&operator::leader()?)?.get(&series).copied().unwrap_or_default());
     let before = count()?;
     let lives = instance.lives()?;
+    let events = observe::Events::so_far(about.0)?;
     let module = Module::apply(config_map)?;
     let valkey = instance.wait_condition("PolicyActive", "False", SWAP)?;
     let said = condition(&valkey, "PolicyActive").cloned().unwrap_or_default();
     assert_eq!(said["reason"], reason, "{said}");
-    observe::wait_event(about.0, about.1, reason, SWAP)?;
+    events.wait(about.1, reason, SWAP)?;
     kubectl::look_until("the metric to count", SWAP, || {
         let now = count()?;
         Ok(wait::Look::when((now > before).then_some(()), || format!("{series} is {now}, and was {before}")))

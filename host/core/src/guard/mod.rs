@@ -38,7 +38,7 @@ use vko_wit::observation::Observed;
 use vko_wit::planning::{Desired, Plan, Step, Track};
 
 pub use self::evidence::View;
-pub use self::shrink::members_allowed;
+pub use self::shrink::members_now;
 
 use crate::execute::names;
 
@@ -53,6 +53,13 @@ pub struct Circumstances {
     pub cut_off: bool,
     /// The spec that was observed is still the newest that we know.
     pub current: bool,
+}
+
+impl Circumstances {
+    /// Whether nothing speaks against acting on what was observed.
+    pub const fn is_calm(self) -> bool {
+        self.lease && self.fresh && self.current && !self.cut_off
+    }
 }
 
 /// One rule.

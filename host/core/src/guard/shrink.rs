@@ -14,9 +14,17 @@ pub(super) fn check(workload: &Workload, view: &View<'_>) -> Result<(), String> 
     Err(format!("{allowed} {what} {} would lose", workload.members))
 }
 
+/// As many members as the workload is given now: nobody leaves by a plan that may be too old, or isn't ours to carry out
+/// (rule 10). The second word: whether that held somebody back, so that another look is due soon.
+pub fn members_now(workload: &Workload, view: &View<'_>) -> (u32, bool) {
+    let allowed = members_allowed(workload, view);
+    let there = places(view.observed.pods.iter().filter(|pod| pod.workload == workload.name).map(|pod| pod.ordinal));
+    if view.circumstances.is_calm() || there <= allowed { (allowed, false) } else { (there, true) }
+}
+
 /// As many members as the workload may have: its own wish, or as many as there are while the wish would drop data, slots or
 /// votes.
-pub fn members_allowed(workload: &Workload, view: &View<'_>) -> u32 {
+fn members_allowed(workload: &Workload, view: &View<'_>) -> u32 {
     if workload.purpose == Purpose::Sentinel {
         let live = places(view.observed.pods.iter().filter(|pod| pod.workload == workload.name).map(|pod| pod.ordinal));
         return live.max(workload.members);

@@ -18,7 +18,7 @@ use super::gather::{Mounted, mounted};
 use super::topology::Named;
 use crate::accounts::Accounts;
 use crate::execute::{desired, labels};
-use crate::guard::{Circumstances, View, members_allowed};
+use crate::guard::{Circumstances, View, members_now};
 use crate::object::{Kind, Object, ObjectId};
 use crate::refresh;
 use crate::render::{self, Live, Topology};
@@ -33,6 +33,7 @@ pub(super) struct Seen<'a, W> {
     pub(super) named: &'a Named,
     pub(super) topology: &'a Topology,
     pub(super) observed: &'a Arc<Observed>,
+    pub(super) circumstances: Circumstances,
     pub(super) accounts: &'a Accounts,
     pub(super) pods: &'a [Object],
     pub(super) person: &'a Object,
@@ -41,7 +42,7 @@ pub(super) struct Seen<'a, W> {
 impl<W: World> Instance<W> {
     /// EXECUTE. Returns whether mounted files of running pods are still being refreshed.
     pub(super) async fn execute(&mut self, seen: &Seen<'_, W>, plan: &Plan, tracks: &[Track], host: &mut HostFacts) -> bool {
-        let Seen { site, named, topology, observed, accounts, pods, person } = *seen;
+        let Seen { site, named, topology, observed, pods, person, .. } = *seen;
         let key = self.key.clone();
         let (namespace, instance) = (&key.namespace, &key.name);
         let kind = named.id.kind;
@@ -52,8 +53,10 @@ impl<W: World> Instance<W> {
         if let Err(error) = labels::apply(site, namespace, &changes).await {
             tracing::warn!(namespace, instance, %error, "labels not applied");
         }
-        match self.rendered(kind, topology, observed, plan, accounts) {
-            Ok(objects) => {
+        let mut held_back = false;
+        match self.rendered(kind, seen, plan) {
+            Ok((objects, held)) => {
+                held_back = held;
                 let applied = desired::apply(&*self.shared.world, topology, &objects).await;
                 if let Some((id, error)) = applied.failed.first() {
                     host.problem = Some(("ObjectNotApplied".into(), format!("{id}: {error}")));
@@ -72,26 +75,23 @@ impl<W: World> Instance<W> {
         if !tracks.is_empty() {
             self.memory.again.ask_all();
         }
-        unsettled
+        unsettled || held_back
     }
 
-    fn rendered(
-        &self,
-        kind: Kind,
-        topology: &Topology,
-        observed: &Observed,
-        plan: &Plan,
-        accounts: &Accounts,
-    ) -> Result<Vec<Value>, (String, String)> {
-        let circumstances = Circumstances { lease: true, fresh: true, cut_off: false, current: true };
-        let view = View::new(observed, circumstances);
+    /// What is wanted of objects, and whether somebody who is to leave was held back in it.
+    fn rendered(&self, kind: Kind, seen: &Seen<'_, W>, plan: &Plan) -> Result<(Vec<Value>, bool), (String, String)> {
+        let Seen { topology, observed, accounts, .. } = *seen;
+        let view = View::new(observed, seen.circumstances);
+        let mut held_back = false;
         let mut desired = plan.desired.clone();
         // What a policy doesn't want now stays as it is; nothing of what its pods mount is rendered then.
         let (mut data, mut sentinels) = (Mounted::default(), Mounted::default());
         let mut start = StartMode::Named;
         for record in &mut desired {
             let Desired::Workload(wanted) = record else { continue };
-            wanted.members = members_allowed(wanted, &view);
+            let (members, held) = members_now(wanted, &view);
+            wanted.members = members;
+            held_back |= held;
             match (wanted.purpose, topology.data_role()) {
                 (Purpose::Sentinel, _) => sentinels = mounted(topology, ServerRole::Sentinel, &wanted.settings, accounts)?,
                 (Purpose::Data, Some(role)) => {
@@ -107,6 +107,7 @@ impl<W: World> Instance<W> {
         // Nothing has run yet: a template that can't run (an agent image that is gone, say) must not stay in force.
         let live = Live { stateful_set: &|name| sets.get(name).cloned(), roll_out: observed.ledger.formed == Some(false) };
         render::render(topology, &desired, &inputs, &self.shared.settings, live)
+            .map(|objects| (objects, held_back))
             .map_err(|error| (error.reason().to_owned(), error.to_string()))
     }
 

@@ -150,7 +150,8 @@ impl<W: World> Instance<W> {
         let mut unsettled = false;
         if let (Some(plan), Ok(accounts)) = (&decision.plan, &accounts) {
             self.note_tried(&site, topology).await?;
-            let seen = Seen { site: &site, named, topology: &rendered, observed: &observed, accounts, pods: &pods, person };
+            let (site, topology, observed, pods) = (&site, &rendered, &observed, &pods);
+            let seen = Seen { site, named, topology, observed, circumstances, accounts, pods, person };
             unsettled = self.execute(&seen, plan, &decision.guarded.tracks, &mut host).await;
         }
         host.policy_problem = self.policy_problem();

@@ -159,6 +159,23 @@ fn what_waits_for_a_person() {
 }
 
 #[test]
+fn what_the_policy_says_of_waiting_stands() {
+    let said =
+        |truth| Condition { kind: "Stalled".into(), state: truth, reason: "RollWaits".into(), message: "it crashes".into() };
+    let table =
+        [(Truth::Yes, "", "True RollWaits"), (Truth::No, "", "False RollWaits"), (Truth::Yes, "t:1", "True ConsentNeeded")];
+    for (truth, token, expected) in table {
+        let mut decision = ready();
+        let plan = decision.plan.as_mut().unwrap();
+        plan.status.conditions.push(said(truth));
+        let (subject, reason, remedy) = ("rfr-x".into(), "it crashes".into(), "take the change back".into());
+        plan.blocked = vec![Blocked { subject, reason, remedy, token: token.into() }];
+        let status = status(&json!({}), &decision, &HostFacts::default(), &CutOff::No);
+        assert_eq!(condition(&status, "Stalled"), expected);
+    }
+}
+
+#[test]
 fn a_refusal_and_a_policy_that_does_not_govern_are_shown() {
     let mut decision = ready();
     let (subject, why) = ("t".into(), "it is the primary".into());

@@ -1,8 +1,8 @@
 //! Rules 5, 6 and 7: whose objects, which operations, which claims; and how far a workload shrinks.
 
 use super::{Change, after, expect};
-use crate::guard::guard;
 use crate::guard::testing::{CALM, Scene, evict, mk_belief, mk_member, mk_plan, mk_workload, slots, step, uid, verdict};
+use crate::guard::{Circumstances, View, guard, members_now};
 use crate::testing::node_id;
 use vko_wit::observation::{LastPrimary, Role};
 use vko_wit::planning::{Desired, ExtensionOperation, Operation, Purpose, Workload};
@@ -119,6 +119,24 @@ fn shards_and_sentinels_shrink_by_other_rules() {
         let mut plan = mk_plan(Vec::new());
         plan.desired.push(Desired::Workload(workload));
         expect(case, &verdict(&guard(&plan, &scene.0, CALM, &[])), expected);
+    }
+}
+
+#[test]
+fn nobody_leaves_by_a_plan_that_may_be_too_old() {
+    // Three members, two are wanted; then as many as there are, and more.
+    let table: &[(&str, Circumstances, u32, (u32, bool))] = &[
+        ("calm", CALM, 2, (2, false)),
+        ("without the Lease", Circumstances { lease: false, ..CALM }, 2, (3, true)),
+        ("on an old view", Circumstances { fresh: false, ..CALM }, 2, (3, true)),
+        ("cut off", Circumstances { cut_off: true, ..CALM }, 2, (3, true)),
+        ("the spec has moved on", Circumstances { current: false, ..CALM }, 2, (3, true)),
+        ("nobody would leave", Circumstances { current: false, ..CALM }, 3, (3, false)),
+        ("somebody comes", Circumstances { current: false, ..CALM }, 5, (5, false)),
+    ];
+    for (case, circumstances, members, expected) in table {
+        let scene = Scene::healthy(3);
+        assert_eq!(members_now(&mk_workload(*members), &View::new(&scene.0, *circumstances)), *expected, "{case}");
     }
 }
 
