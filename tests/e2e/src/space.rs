@@ -59,7 +59,7 @@ fn next<T>(left: &Mutex<Vec<T>>) -> Option<T> {
 fn empty(namespace: &str) -> Result {
     let timeout = format!("--timeout={}s", EMPTY.as_secs());
     kubectl::run(&["delete", "valkeys,sentinels", "--all", "--namespace", namespace, &timeout])?;
-    kubectl::run(&["delete", "namespace", namespace, "--wait=false"]).map(|_| ())
+    kubectl::run(&["delete", "namespace", namespace, "--wait=false", "--ignore-not-found"]).map(|_| ())
 }
 
 /// Prints what a person would look at.

@@ -77,6 +77,17 @@ fn what_was_deleted_while_the_operator_was_down_goes_when_it_is_back() -> Result
     })
 }
 
+/// In a namespace that ends nothing new can be made, and the collector takes things in any order.
+#[test]
+fn an_instance_goes_with_its_namespace() -> Result {
+    let _operator = operator::shared()?;
+    space::with("deletion-namespace", |namespace| {
+        let wanted = Wanted { members: 2, claims: true, finalizers: json!(["delete-pvc"]), ..Wanted::default() };
+        Instance::create(namespace, "x", &wanted)?;
+        kubectl::run(&["delete", "namespace", namespace, "--timeout=120s"]).map(|_| ())
+    })
+}
+
 /// As people do it; kubectl waits until the object is gone.
 fn delete(instance: &Instance, cascade: &str) -> Result {
     let cascade = format!("--cascade={cascade}");
