@@ -20,15 +20,6 @@ pub enum Command {
     ConfigGet(Vec<String>),
     /// `CONFIG SET name value ...`: all or nothing.
     ConfigSet(Vec<(String, ConfigValue)>),
-    /// `ACL LIST`.
-    AclList,
-    /// `ACL SETUSER name reset rule...`; the rules carry hashes, never passwords.
-    AclSetUser {
-        /// Account.
-        name: String,
-        /// Rules in order, `reset` first.
-        rules: Vec<String>,
-    },
     /// `REPLICAOF host port`.
     ReplicaOf {
         /// Address of the primary.
@@ -164,7 +155,6 @@ impl Command {
                 | Self::FullInfo
                 | Self::Role
                 | Self::ConfigGet(_)
-                | Self::AclList
                 | Self::ClusterProbe
                 | Self::ClusterNodes
                 | Self::SentinelProbe
@@ -208,8 +198,6 @@ impl Command {
             Self::Role => "role",
             Self::ConfigGet(_) => "config-get",
             Self::ConfigSet(_) => "config-set",
-            Self::AclList => "acl-list",
-            Self::AclSetUser { .. } => "acl-setuser",
             Self::ReplicaOf { .. } => "replicaof",
             Self::ReplicaOfNobody { .. } => "replicaof-nobody",
             Self::ReplicaOfNoOne => "replicaof-no-one",
@@ -263,8 +251,6 @@ pub enum Reply {
     Done,
     /// A text: INFO, and the like.
     Text(String),
-    /// Lines: ACL LIST.
-    Lines(Vec<String>),
     /// Pairs: CONFIG GET.
     Pairs(BTreeMap<String, String>),
     /// ROLE.

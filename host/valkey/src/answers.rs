@@ -59,7 +59,6 @@ fn single(command: &Command, value: Value) -> Result<Reply, ServerError> {
         }
         Command::Role => role(value).map(Reply::Role).map_err(|form| unexpected(name, "a data server's role", form)),
         Command::ConfigGet(_) => pairs(value).map(Reply::Pairs).map_err(|form| unexpected(name, "a list of pairs", form)),
-        Command::AclList => lines(value).map(Reply::Lines).map_err(|form| unexpected(name, "a list of lines", form)),
         Command::SentinelMasters | Command::SentinelReplicas(_) | Command::SentinelPeers(_) => {
             maps(value).map(Reply::Maps).map_err(|form| unexpected(name, "a list of maps", form))
         }
@@ -97,10 +96,6 @@ fn text(value: Value) -> Result<String, String> {
         Value::Okay => Ok("OK".to_owned()),
         other => Err(form(&other)),
     }
-}
-
-fn lines(value: Value) -> Result<Vec<String>, String> {
-    list(value)?.into_iter().map(text).collect()
 }
 
 fn list(value: Value) -> Result<Vec<Value>, String> {
@@ -235,7 +230,6 @@ mod tests {
             ("CONFIG GET, newer", get.clone(), "%2\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n$4\r\nsave\r\n$0\r\n\r\n", pairs),
             ("CONFIG GET, no match, older", get.clone(), "*0\r\n", Reply::Pairs(BTreeMap::new())),
             ("CONFIG GET, no match, newer", get, "%0\r\n", Reply::Pairs(BTreeMap::new())),
-            ("ACL LIST", Command::AclList, "*1\r\n$10\r\nuser a off\r\n", Reply::Lines(vec!["user a off".into()])),
             ("a lone primary", Command::Role, "*3\r\n$6\r\nmaster\r\n:31\r\n*0\r\n", primary(vec![])),
             (
                 "a primary with a replica",
@@ -282,10 +276,10 @@ mod tests {
                 "config-get answered a number where a list of pairs was expected",
             ),
             (
-                "text for list",
-                Command::AclList,
+                "text for a list",
+                Command::SentinelMasters,
                 "$6\r\nsecret\r\n",
-                "acl-list answered a text where a list of lines was expected",
+                "sentinel-masters answered a text where a list of maps was expected",
             ),
             (
                 "a Sentinel",
@@ -325,6 +319,6 @@ mod tests {
         let bytes = reply(&Command::LightProbe, Value::BulkString(vec![0xff])).unwrap_err();
         assert!(bytes.to_string().contains("bytes that are no text"), "{bytes}");
         let verbatim = Value::VerbatimString { format: VerbatimFormat::Text, text: "x".into() };
-        assert!(reply(&Command::AclList, verbatim).is_err());
+        assert!(reply(&Command::SentinelMasters, verbatim).is_err());
     }
 }

@@ -30,8 +30,6 @@ fn commands(command: &Command) -> Vec<Cmd> {
         Command::Role => cmd(&["ROLE"], END),
         Command::ConfigGet(names) => cmd(&["CONFIG", "GET"], names),
         Command::ConfigSet(pairs) => cmd(&["CONFIG", "SET"], flat(pairs)),
-        Command::AclList => cmd(&["ACL", "LIST"], END),
-        Command::AclSetUser { name, rules } => cmd(&["ACL", "SETUSER", name], rules),
         Command::ReplicaOf { ip, port } => cmd(&["REPLICAOF"], [ip.to_string(), port.to_string()]),
         Command::ReplicaOfNobody { loopback } => cmd(&["REPLICAOF"], [loopback.to_string(), NOBODY_PORT.to_string()]),
         Command::ReplicaOfNoOne => cmd(&["REPLICAOF"], ["NO", "ONE"]),
@@ -98,9 +96,6 @@ pub(crate) fn secrets(command: &Command) -> Vec<String> {
                 ConfigValue::Text(_) => None,
             })
             .collect(),
-        Command::AclSetUser { rules, .. } => {
-            rules.iter().filter_map(|rule| rule.strip_prefix(['#', '!', '>', '<'])).map(str::to_owned).collect()
-        }
         _ => Vec::new(),
     }
 }
@@ -153,11 +148,6 @@ mod tests {
                     ("masterauth".into(), ConfigValue::Credential(Secret::new("a b\r\nFLUSHALL"))),
                 ]),
                 &["CONFIG", "SET", "save", "3600 1", "masterauth", "a b\r\nFLUSHALL"],
-            ),
-            (Command::AclList, &["ACL", "LIST"]),
-            (
-                Command::AclSetUser { name: "probe".into(), rules: vec!["reset".into(), "+ping".into()] },
-                &["ACL", "SETUSER", "probe", "reset", "+ping"],
             ),
             (Command::ReplicaOf { ip: v6, port: 6379 }, &["REPLICAOF", "fd00::7", "6379"]),
             (Command::ReplicaOfNobody { loopback: "::1".parse().unwrap() }, &["REPLICAOF", "::1", "1"]),
@@ -257,8 +247,6 @@ mod tests {
         assert_eq!(secrets(&set), ["hunter2"]);
         let options = vec![("auth-pass".into(), ConfigValue::Credential(Secret::new("hunter2")))];
         assert_eq!(secrets(&Command::SentinelSet { name: "mymaster".into(), options }), ["hunter2"]);
-        let user = Command::AclSetUser { name: "probe".into(), rules: vec!["reset".into(), "#abc".into(), "+ping".into()] };
-        assert_eq!(secrets(&user), ["abc"]);
         assert!(secrets(&Command::Role).is_empty());
     }
 }

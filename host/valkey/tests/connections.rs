@@ -259,13 +259,13 @@ async fn a_dial_that_failed_is_not_remembered() {
 async fn credentials_are_not_repeated() {
     let fake = Fake::start(|_, words| match words.split(' ').next() {
         Some("CONFIG") => Then::Say("-ERR unknown command 'CONFIG', with args beginning with: 'SET' 'masterauth' 'hunter2' \r\n"),
-        Some("ACL") => Then::Say("-ERR Error in ACL SETUSER modifier '#hunter2': Syntax error\r\n"),
+        Some("SENTINEL") => Then::Say("-ERR Invalid argument 'hunter2' for SENTINEL SET 'auth-pass'\r\n"),
         _ => healthy(words),
     });
     let (servers, target) = (Administration::new(), fake.target("pod", "p"));
     let set = Command::ConfigSet(vec![("masterauth".into(), ConfigValue::Credential(Secret::new("hunter2")))]);
-    let user = Command::AclSetUser { name: "probe".into(), rules: vec!["reset".into(), "#hunter2".into()] };
-    for command in [set, user] {
+    let options = vec![("auth-pass".into(), ConfigValue::Credential(Secret::new("hunter2")))];
+    for command in [set, Command::SentinelSet { name: "mymaster".into(), options }] {
         let error = servers.call(&target, command, LONG).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
         assert!(error.to_string().starts_with("ERR "), "{error}");

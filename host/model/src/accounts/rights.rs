@@ -39,7 +39,7 @@ fn patterns(account: Account, role: ServerRole, line: Line) -> &'static [&'stati
     }
 }
 
-/// One right per typed command. Who may set users may give itself anything, so this bounds mistakes, not an attacker.
+/// One right per typed command that the operator sends.
 fn operator(role: ServerRole) -> Vec<&'static str> {
     let of_role = match role {
         ServerRole::Replica => [OPERATOR_DATA, OPERATOR_REPLICATION].concat(),
@@ -53,22 +53,20 @@ fn operator(role: ServerRole) -> Vec<&'static str> {
 /// On every server.
 const OPERATOR: &[&str] = &[
     "+info",           // what a server says of itself: light probe, full look
-    "+acl|list",       // drift of accounts
-    "+acl|setuser",    // accounts, applied live
     "+client|kill",    // end clients of a demoted primary, and sessions of an operator that is gone
     "+client|setname", // shows in CLIENT LIST and in logs whose connection it is
 ];
 
 const OPERATOR_DATA: &[&str] = &[
-    "+role",       // role read again just before a dangerous step
-    "+bgsave",     // a save before the sole copy restarts
-    "+config|get", // read back what was set
-    "+config|set", // fence, live configuration, credentials
+    "+bgsave", // a save that a policy asks for
 ];
 
 const OPERATOR_REPLICATION: &[&str] = &[
-    "+replicaof", // follow, detach, promote
-    "+failover",  // hand-over of the primary's role: the server holds writes back itself
+    "+role",       // role read again just before a dangerous step
+    "+config|get", // read the fence back
+    "+config|set", // raise and lower it
+    "+replicaof",  // follow, detach, promote
+    "+failover",   // hand-over of the primary's role: the server holds writes back itself
 ];
 
 const OPERATOR_FAILOVER: &[&str] = &[

@@ -1,58 +1,48 @@
 //! Every account of the operator's, on every line: accepted, recognised, and able to do its work and nothing else.
 
-use vko_core::command::{Command, Reply};
 use vko_model::Line;
 use vko_model::accounts::{Account, ServerRole, setuser_rules};
 use vko_model::acl::acl_digest;
-use vko_valkey::Administration;
 
-use crate::support::{Server, call, code, hashes, user_lines};
+use crate::support::{Server, code, hashes, user_lines};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn accounts_set_live_are_those_of_the_start_by_digest() {
+#[test]
+fn accounts_set_live_are_those_of_the_start_by_digest() {
     for role in ServerRole::ALL {
         for line in Line::ALL {
             let server = Server::start_as(role, line, if role == ServerRole::Cluster { "cluster-enabled yes" } else { "" });
-            live_accounts(&server, &format!("{role:?} {line}")).await;
+            live_accounts(&server, &format!("{role:?} {line}"));
         }
     }
 }
 
-async fn live_accounts(server: &Server, context: &str) {
+fn live_accounts(server: &Server, context: &str) {
     let (role, line) = (server.role, server.line);
-    let (servers, operator) = (Administration::new(), server.target("operator"));
     let wanted: Vec<_> = user_lines(role, line).lines().map(|text| acl_digest(text).unwrap()).collect();
-    let live = async || match call(&servers, &operator, Command::AclList).await.unwrap() {
-        Reply::Lines(lines) => {
-            lines.iter().filter_map(|text| acl_digest(text)).filter(|user| user.user != "tester").collect::<Vec<_>>()
-        }
-        other => panic!("{other:?}"),
+    let live = || {
+        let lines: Vec<String> = redis::from_redis_value(server.run(&["ACL", "LIST"])).unwrap();
+        lines.iter().filter_map(|text| acl_digest(text)).filter(|user| user.user != "tester").collect::<Vec<_>>()
+    };
+    let set = |name: &str, rules: &[String]| {
+        server.run(&["ACL", "SETUSER", name].into_iter().chain(rules.iter().map(String::as_str)).collect::<Vec<_>>());
     };
     let sorted = |mut users: Vec<vko_model::acl::AclDigest>| {
         users.sort_by(|one, two| one.user.cmp(&two.user));
         users
     };
-    assert_eq!(sorted(live().await), sorted(wanted.clone()), "{context}: after the start");
+    assert_eq!(sorted(live()), sorted(wanted.clone()), "{context}: after the start");
     for account in Account::of(role).iter().filter(|account| **account != Account::Default) {
         let name = account.name().to_owned();
         let both = [hashes(&name), hashes("another")].concat();
         for passwords in [both, hashes(&name)] {
             let rules = account.setuser_rules(role, line, &passwords, false).unwrap();
-            assert_eq!(
-                call(&servers, &operator, Command::AclSetUser { name: name.clone(), rules }).await,
-                Ok(Reply::Done),
-                "{context} {name}"
-            );
-            let same = sorted(live().await) == sorted(wanted.clone());
+            set(&name, &rules);
+            let same = sorted(live()) == sorted(wanted.clone());
             assert_eq!(same, passwords.len() == 1, "{context} {name}: a second password is drift, one is not");
         }
     }
     let open = Account::Default.setuser_rules(role, line, &[], true).unwrap();
-    assert_eq!(
-        call(&servers, &operator, Command::AclSetUser { name: "default".into(), rules: open }).await,
-        Ok(Reply::Done),
-        "{context}"
-    );
+    set("default", &open);
     assert_eq!(code(&mut server.plain(None), &["PING"]), "OK", "{context}: an open default user");
 }
 

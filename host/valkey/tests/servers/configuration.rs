@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use vko_core::command::{Command, Reply};
 use vko_model::Line;
 use vko_model::accounts::ServerRole;
 use vko_model::config::{HOST_OWNED, ServerConf, directives, sentinel_conf, server_conf};
-use vko_valkey::Administration;
 
-use crate::support::{Server, call};
+use crate::support::Server;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_line_takes_it_and_repeats_it() {
+#[test]
+fn every_line_takes_it_and_repeats_it() {
     let settings =
         [("maxmemory-policy", "allkeys-lru"), ("notify-keyspace-events", ""), ("proc-title-template", "{title} it's \"x\" \\")];
     let settings: BTreeMap<_, _> = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -29,9 +27,9 @@ async fn every_line_takes_it_and_repeats_it() {
         for conf in &cases(line) {
             let server = Server::start_as(conf.role, line, &server_conf(conf).unwrap());
             let wanted = directives(conf).unwrap();
-            let get = Command::ConfigGet(wanted.keys().cloned().collect());
-            let live = call(&Administration::new(), &server.target("operator"), get).await;
-            assert_eq!(live, Ok(Reply::Pairs(wanted)), "{line}");
+            let get: Vec<&str> = ["CONFIG", "GET"].into_iter().chain(wanted.keys().map(String::as_str)).collect();
+            let live: BTreeMap<String, String> = redis::from_redis_value(server.run(&get)).unwrap();
+            assert_eq!(live, wanted, "{line}");
         }
     }
 }

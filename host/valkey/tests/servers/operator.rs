@@ -11,26 +11,14 @@ use vko_model::accounts::{Account, ServerRole};
 use vko_valkey::Administration;
 
 use crate::accounts::without;
-use crate::support::{LONG, Server, call, hashes, password};
+use crate::support::{LONG, Server, call, password};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// One command for each right beside the name of the connection.
-fn one_for_each_right(role: ServerRole, line: Line) -> Vec<(&'static str, Command)> {
-    let probe = Account::Probe.setuser_rules(role, line, &hashes("probe"), false).unwrap();
-    let everywhere = vec![
-        ("+acl|list", Command::AclList),
-        ("+acl|setuser", Command::AclSetUser { name: "probe".into(), rules: probe }),
-        ("+client|kill", Command::KillNormalClients),
-        ("+client|setname", Command::AclList),
-    ];
-    let data = vec![
-        ("+info", Command::LightProbe),
-        ("+role", Command::Role),
-        ("+bgsave", Command::BackgroundSave),
-        ("+config|get", Command::ConfigGet(vec!["maxmemory".into()])),
-        ("+config|set", Command::ConfigSet(vec![("timeout".into(), ConfigValue::Text("0".into()))])),
-    ];
+fn one_for_each_right(role: ServerRole) -> Vec<(&'static str, Command)> {
+    let everywhere = vec![("+client|kill", Command::KillUser("operator".into())), ("+client|setname", Command::LightProbe)];
+    let data = vec![("+info", Command::LightProbe), ("+bgsave", Command::BackgroundSave)];
     let of_role = match role {
         ServerRole::Replica => replication(),
         ServerRole::Failover => {
@@ -56,7 +44,13 @@ fn one_for_each_right(role: ServerRole, line: Line) -> Vec<(&'static str, Comman
 }
 
 fn replication() -> Vec<(&'static str, Command)> {
-    vec![("+replicaof", Command::ReplicaOfNobody { loopback: LOOPBACK }), ("+failover", Command::FailoverAbort)]
+    vec![
+        ("+role", Command::Role),
+        ("+config|get", Command::ConfigGet(vec!["maxmemory".into()])),
+        ("+config|set", Command::ConfigSet(vec![("timeout".into(), ConfigValue::Text("0".into()))])),
+        ("+replicaof", Command::ReplicaOfNobody { loopback: LOOPBACK }),
+        ("+failover", Command::FailoverAbort),
+    ]
 }
 
 fn one_for_each_right_at_a_sentinel() -> Vec<(&'static str, Command)> {
@@ -90,7 +84,7 @@ async fn each_right_of_a_server(server: &Server) {
     let (role, line) = (server.role, server.line);
     let context = format!("{role:?} {line}");
     let target = server.target("operator");
-    let table = one_for_each_right(role, line);
+    let table = one_for_each_right(role);
     let rules = Account::Operator.rules(role, line);
     let rights: BTreeSet<_> = rules.into_iter().filter(|rule| rule.starts_with('+') && *rule != "+subscribe").collect();
     assert_eq!(rights, table.iter().map(|(right, _)| *right).collect(), "{context}: one command for each right");
