@@ -48,6 +48,9 @@ pub struct Picture<'v, 'a, C = Cause> {
     beside: &'v Beside,
     /// Members that people want and that aren't synced or ready.
     missing: Vec<&'v Member<'a>>,
+    /// Members beyond the declared ones whose pods are still there.
+    leaving: Vec<&'v Member<'a>>,
+    /// Synced copies that stay; of those that are to go, only the primary's counts: it goes last.
     copies: usize,
 }
 
@@ -57,8 +60,10 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
         let in_sync = |m: &Member<'_>| primary.is_some_and(|p| p.ordinal == m.ordinal || synced(p, m));
         let wanted = view.members.iter().filter(|m| m.ordinal < view.spec.replicas);
         let missing = wanted.filter(|m| !(in_sync(m) && m.ready() && !m.terminating())).collect();
-        let copies = view.members.iter().filter(|m| in_sync(m)).count();
-        Self { view, primary, decision, beside, missing, copies }
+        let stays = |m: &Member<'_>| m.ordinal < view.spec.replicas || primary.is_some_and(|p| p.ordinal == m.ordinal);
+        let copies = view.members.iter().filter(|m| stays(m) && in_sync(m)).count();
+        let leaving = view.members.iter().filter(|m| m.ordinal >= view.spec.replicas && m.pod.is_some()).collect();
+        Self { view, primary, decision, beside, missing, leaving, copies }
     }
 
     /// Whether all is as declared.
@@ -161,11 +166,15 @@ impl<'v, 'a, C: Debug> Picture<'v, 'a, C> {
     }
 
     fn progressing(&self) -> Condition {
-        let changing = self.view.current != self.view.spec.replicas;
-        under_way(self.decision).unwrap_or_else(|| match changing {
-            false if roll::under_way(self.view) => condition("Progressing", Truth::Yes, "Rolling", self.roll_text()),
-            true => condition("Progressing", Truth::Yes, "ChangingMembers", self.members_text()),
-            false => condition("Progressing", Truth::No, "NothingToDo", String::new()),
+        let changing = |text| condition("Progressing", Truth::Yes, "ChangingMembers", text);
+        under_way(self.decision).unwrap_or_else(|| match &self.leaving[..] {
+            _ if self.view.current != self.view.spec.replicas => changing(self.members_text()),
+            [] if roll::under_way(self.view) => condition("Progressing", Truth::Yes, "Rolling", self.roll_text()),
+            [] => condition("Progressing", Truth::No, "NothingToDo", String::new()),
+            leaving => {
+                let names = first_of(leaving.iter().map(|m| m.name.clone()).collect(), ", ");
+                changing(format!("beyond the {} declared member(s), and still there: {names}", self.view.spec.replicas))
+            }
         })
     }
 

@@ -53,7 +53,11 @@ fn secret(object: &mut Value) {
 
 fn service(object: &mut Value) {
     let headless = text(object, "/spec/clusterIP") == "None";
-    let address = if headless { "None".to_owned() } else { address_of(text(object, "/metadata/name")) };
+    let address = if headless {
+        "None".to_owned()
+    } else {
+        address_of(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+    };
     let spec = &mut object["spec"];
     for (name, value) in [
         ("type", json!("ClusterIP")),
@@ -73,9 +77,11 @@ fn service(object: &mut Value) {
     });
 }
 
-/// An address of the range for Services, by name: nothing listens there.
-fn address_of(name: &str) -> String {
-    let sum = name.bytes().fold(1_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+/// An address of the range for Services, by namespace and name: nothing listens there. Who looks for the same Service finds the
+/// same address, whatever else there is. (Of two names in 65 000 that meet, real allocators would give one another address.)
+fn address_of(namespace: &str, name: &str) -> String {
+    let bytes = namespace.bytes().chain([b'/']).chain(name.bytes());
+    let sum = bytes.fold(1_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
     format!("10.96.{}.{}", (sum >> 8) % 256, sum % 254 + 1)
 }
 
@@ -193,6 +199,13 @@ mod tests {
             fill("Service", &mut service);
             assert_eq!(service["spec"]["clusterIP"] == "None", expected);
         }
+        let address = |namespace: &str| {
+            let mut service = json!({"metadata": {"name": "a", "namespace": namespace}, "spec": {}});
+            fill("Service", &mut service);
+            service["spec"]["clusterIP"].clone()
+        };
+        assert_eq!(address("n"), address("n"));
+        assert_ne!(address("n"), address("m"), "of its own in each namespace");
     }
 
     #[test]

@@ -9,11 +9,12 @@
 //! 3. A swap happens at a rest point: no track runs. Rolling back waits for nothing.
 //! 4. The host's own weather (Lease, stale views, API server away) never counts against a policy.
 //! 5. The built-in policy is never given up: when it fails itself, the instance holds.
+//! 6. A pin on a version that isn't there changes nothing: who pins doesn't want the newest. What governs stays, and it is said.
 //!
 //! # Flow (one look)
 //! 1. A policy in force that isn't there any more is rolled back.
-//! 2. [`wanted`] picks from what was admitted: the pinned version, else the newest, without those that this instance or everybody
-//!    gave up.
+//! 2. [`wanted`] picks from what was admitted, without those that this instance or everybody gave up: the pinned version, or the
+//!    newest where none is pinned.
 //! 3. A newcomer runs in the shadow.
 //! 4. The policy in force decides.
 //! 5. When it fails, or the guard refuses its plan on a fresh view, it is given up here and the last good one decides; repeated
@@ -38,10 +39,24 @@ pub struct Governor {
     given_up: BTreeMap<String, GivenUp>,
     /// A newcomer that would disturb more than the policy in force.
     waits: Option<GivenUp>,
+    missing: Option<PinMissing>,
     /// How often in a row the policy in force ran past its deadline.
     deadlines: u32,
     /// The newcomer, by its digest, that ran past its deadline in its last shadow run, and how often in a row.
     late: Option<(String, u32)>,
+}
+
+/// A version is pinned that isn't there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinMissing {
+    pin: String,
+    /// For a person.
+    pub message: String,
+}
+
+impl PinMissing {
+    /// Of conditions and events.
+    pub const REASON: &'static str = "PolicyVersionMissing";
 }
 
 /// Why a policy doesn't govern this instance. The reason is a metric label, event reason and condition reason.
@@ -67,6 +82,8 @@ pub struct Decision {
     pub hold: Option<String>,
     /// Policies that were given up, or began to wait for a person, in this look.
     pub given_up: Vec<GivenUp>,
+    /// A pin on a version that isn't there, seen first in this look.
+    pub missing: Option<PinMissing>,
     /// A swap that happened in this look: from, to.
     pub swapped: Option<(PolicyInfo, PolicyInfo)>,
     /// A newcomer did not answer in time and is to be asked once more, soon: a quiet instance brings no look by itself.
@@ -88,12 +105,26 @@ impl Governor {
     /// Starts with the built-in policy.
     pub fn new(registry: Arc<Registry>, built_in: Arc<dyn Policy>) -> Self {
         let last_good = built_in.clone();
-        Self { registry, active: built_in, last_good, given_up: BTreeMap::new(), waits: None, deadlines: 0, late: None }
+        Self {
+            registry,
+            active: built_in,
+            last_good,
+            given_up: BTreeMap::new(),
+            waits: None,
+            missing: None,
+            deadlines: 0,
+            late: None,
+        }
     }
 
     /// Policies that this instance gave up, and one that waits for a person.
     pub fn given_up(&self) -> impl Iterator<Item = &GivenUp> {
         self.given_up.values().chain(self.waits.as_ref())
+    }
+
+    /// The pinned version that isn't there.
+    pub fn missing(&self) -> Option<&PinMissing> {
+        self.missing.as_ref()
     }
 
     /// Decides. `running`: the tracks that run; there are none at a rest point. Blocks for as long as guests may run: call it
@@ -104,9 +135,11 @@ impl Governor {
         let mut told = Vec::new();
         self.adopt(&look, &mut told);
         let after = self.active.info().clone();
+        let missing = self.judge_pin(&look);
         let mut decision = self.plan(&look, &mut told);
         decision.given_up = told;
         decision.ask_again = self.late.as_ref().is_some_and(|(_, times)| *times < DEADLINES_MAX);
+        decision.missing = missing;
         decision.swapped = (before != after).then_some((before, after));
         decision
     }
@@ -152,6 +185,32 @@ impl Governor {
         let before = self.late.take().filter(|(digest, _)| *digest == newcomer.digest).map_or(0, |(_, times)| times);
         self.late = Some((newcomer.digest.clone(), before + 1));
         before + 1
+    }
+
+    /// Notes whether the pinned version is there; returns what is to be told now.
+    fn judge_pin(&mut self, look: &Look<'_>) -> Option<PinMissing> {
+        let before = self.missing.take();
+        let architecture = look.observed.instance.architecture;
+        let there: Vec<Arc<dyn Policy>> =
+            self.registry.admitted().into_iter().filter(|policy| policy.info().architecture == architecture).collect();
+        if look.pin.is_empty() || there.iter().any(|policy| policy.info().version == look.pin) {
+            return None;
+        }
+        let told = |policy: &Arc<dyn Policy>| {
+            let PolicyInfo { name, version, .. } = policy.info();
+            let where_from = if self.registry.is_built_in(policy.info()) { " (built in)" } else { "" };
+            format!("{version}, of {name}{where_from}")
+        };
+        let there = there.iter().map(told).collect::<Vec<_>>().join("; ");
+        let PolicyInfo { name, version, .. } = self.active.info();
+        let message = format!(
+            "{}={} pins a version that no policy for this architecture has; {name} {version} governs, as before; pin one that is              there ({there}), take the annotation away for the highest of them, or install the version",
+            names::PIN,
+            look.pin
+        );
+        let missing = PinMissing { pin: look.pin.to_owned(), message };
+        self.missing = Some(missing.clone());
+        before.is_none_or(|before| before.pin != look.pin).then_some(missing)
     }
 
     /// What may govern here.
@@ -255,6 +314,7 @@ fn held(policy: &Arc<dyn Policy>, hold: String) -> Decision {
         policy: policy.info().clone(),
         hold: Some(hold),
         given_up: Vec::new(),
+        missing: None,
         swapped: None,
         ask_again: false,
     }
@@ -273,12 +333,15 @@ fn told_refusal(refusal: &Refusal) -> String {
     format!("the guard refused {} ({}): {}", refusal.operation, refusal.subject, refusal.why)
 }
 
-/// The policy that should govern: the pinned version, else the highest; of equal versions a module goes before the built-in,
-/// since somebody put it there.
+/// The policy that should govern: the pinned version and no other, or the highest where none is pinned; of equal versions a
+/// module goes before the built-in, since somebody put it there.
 pub fn wanted(usable: &[Arc<dyn Policy>], architecture: vko_wit::common::Architecture, pin: &str) -> Option<Arc<dyn Policy>> {
-    let fitting = || usable.iter().filter(|policy| policy.info().architecture == architecture);
-    let pinned = fitting().rfind(|policy| !pin.is_empty() && policy.info().version == pin);
-    pinned.or_else(|| fitting().max_by_key(|policy| precedence(&policy.info().version))).cloned()
+    let mut fitting = usable.iter().filter(|policy| policy.info().architecture == architecture);
+    match pin {
+        "" => fitting.max_by_key(|policy| precedence(&policy.info().version)),
+        pin => fitting.rfind(|policy| policy.info().version == pin),
+    }
+    .cloned()
 }
 
 /// Semantic versions by their numbers; a pre-release comes before its release, build metadata doesn't count.

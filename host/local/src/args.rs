@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Status(StatusOptions),
     /// Change what runs.
     Apply(ApplyOptions),
+    /// Delete what was applied. An instance's claims stay, unless its spec says otherwise.
+    Delete(DeleteOptions),
     /// Send a signal to a pod's server, as a fault.
     Kill(KillOptions),
     /// End what runs. Data on volumes stays.
@@ -54,7 +56,7 @@ pub(crate) struct StatusOptions {
     /// How to write it.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Wait so many seconds at most until it is up and every instance is ready; an error if one isn't by then.
+    /// Wait so many seconds at most until it is up and every instance is ready and at rest; an error if one isn't by then.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u64>,
 }
@@ -70,6 +72,25 @@ pub(crate) struct ApplyOptions {
     /// Manifests (YAML or JSON, several documents; `-`: standard input).
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Arguments)]
+pub(crate) struct DeleteOptions {
+    /// Manifests of what shall go; only kinds, names and namespaces in them count.
+    #[arg(short, long = "file", value_name = "FILE", conflicts_with = "kind")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Valkey, Sentinel, Secret or ConfigMap.
+    #[arg(required_unless_present = "files", requires = "object")]
+    pub(crate) kind: Option<String>,
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    pub(crate) object: Option<String>,
+    /// Its namespace [default: where it is applied to when none is said].
+    #[arg(short, long, conflicts_with = "files")]
+    pub(crate) namespace: Option<String>,
+    /// Wait so many seconds at most until it has gone; an error if it hasn't by then. It goes on all the same.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub(crate) wait: u64,
 }
 
 #[derive(Arguments)]

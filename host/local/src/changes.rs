@@ -1,16 +1,17 @@
 //! What of a world changed, in lines for people. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::connect;
+use crate::manifest::named;
 use crate::view::{Event, Instance, Pod, View};
 
 /// What has been told so far.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     known: View,
-    /// Lines on how to connect: told again only where they are others.
-    ways: BTreeSet<Vec<String>>,
+    /// Lines on how to connect, by instance: told again only where they are others.
+    ways: BTreeMap<String, Vec<String>>,
 }
 
 impl Story {
@@ -21,15 +22,19 @@ impl Story {
         let mut lines: Vec<String> = events(&before, &now).map(event).collect();
         for instance in &now.instances {
             let known = before.instances.iter().find(|known| is_same(known, instance));
-            lines.extend(pods(known.map_or(&[], |known| &known.pods), &instance.pods));
+            lines.extend(pods(instance, known.map_or(&[], |known| &known.pods), &instance.pods));
             lines.extend(said(known, instance));
             let ways = connect::lines(instance);
-            if instance.ready && self.ways.insert(ways.clone()) {
+            if instance.ready && self.ways.insert(instance.title(), ways.clone()).as_ref() != Some(&ways) {
                 lines.extend(ways);
             }
         }
         let gone = before.instances.iter().filter(|known| !now.instances.iter().any(|new| is_same(known, new)));
-        lines.extend(gone.map(|known| format!("{} {} is gone", known.kind, known.name)));
+        for known in gone {
+            self.ways.remove(&known.title());
+            lines.extend(pods(known, &known.pods, &[]));
+            lines.push(format!("{} is gone", known.title()));
+        }
         self.known = now;
         lines
     }
@@ -49,34 +54,37 @@ fn events<'a>(before: &'a View, now: &'a View) -> impl Iterator<Item = &'a Event
     now.events.iter().filter(move |event| !known(event) && !repeats(event))
 }
 
-fn pods(before: &[Pod], now: &[Pod]) -> Vec<String> {
+fn pods(of: &Instance, before: &[Pod], now: &[Pod]) -> Vec<String> {
     let mut lines = Vec::new();
+    let name = |pod: &Pod| named(&of.namespace, &pod.name);
     for pod in now {
         let none = Pod::default();
         let known = before.iter().find(|known| known.name == pod.name).unwrap_or(&none);
         match (known.process, pod.process) {
             (old, Some(process)) if old != Some(process) => {
-                lines.push(format!("{}: process {process} at {}", pod.name, pod.address))
+                lines.push(format!("{}: process {process} at {}", name(pod), pod.address))
             }
-            (Some(process), None) => lines.push(format!("{}: process {process} has ended", pod.name)),
+            (Some(process), None) => lines.push(format!("{}: process {process} has ended", name(pod))),
             _ => {}
         }
         if pod.role != known.role && !["", "sentinel"].contains(&&*pod.role) {
-            lines.push(format!("{}: {}", pod.name, pod.role));
+            lines.push(format!("{}: {}", name(pod), pod.role));
         }
     }
     let gone = before.iter().filter(|known| !now.iter().any(|pod| pod.name == known.name));
-    lines.extend(gone.map(|pod| format!("{}: gone", pod.name)));
+    lines.extend(gone.map(|pod| format!("{}: gone", name(pod))));
     lines
 }
 
 fn event(event: &Event) -> String {
     let mark = if event.warning { "warning" } else { "event" };
-    format!("{mark} {}: {}", event.reason, event.note)
+    // A note names pods, not their namespace.
+    let about = if named(&event.namespace, "").is_empty() { String::new() } else { format!(" of {}", event.about) };
+    format!("{mark} {}{about}: {}", event.reason, event.note)
 }
 
 fn said(known: Option<&Instance>, instance: &Instance) -> Option<String> {
-    let name = format!("{} {}", instance.kind, instance.name);
+    let name = instance.title();
     let was_ready = known.is_some_and(|known| known.ready);
     if instance.ready {
         return (!was_ready).then(|| format!("{name} is ready: {}", instance.message));
@@ -109,6 +117,10 @@ mod tests {
         Instance { pods: vec![pod], message: String::new(), ..instance() }
     }
 
+    fn in_shop(instance: Instance) -> Instance {
+        Instance { namespace: "shop".into(), ..instance }
+    }
+
     #[test]
     fn lines_by_table() {
         let ready = Instance { ready: true, ..instance() };
@@ -121,6 +133,13 @@ mod tests {
             ("still ready", vec![ready.clone()], vec![ready.clone()], vec![]),
             ("not ready any more", vec![ready.clone()], vec![instance()], vec!["Valkey demo: waits"]),
             ("gone", vec![ready], vec![], vec!["Valkey demo is gone"]),
+            ("gone with a pod", vec![pod(None, "")], vec![], vec!["p-0: gone", "Valkey demo is gone"]),
+            (
+                "in another namespace",
+                vec![in_shop(instance())],
+                vec![in_shop(pod(Some(7), "primary")), instance()],
+                vec!["shop/p-0: process 7 at 127.128.0.1:6379", "shop/p-0: primary", "Valkey demo: waits"],
+            ),
             ("a process", vec![pod(None, "")], vec![pod(Some(7), "")], vec!["p-0: process 7 at 127.128.0.1:6379"]),
             ("a role", vec![pod(Some(7), "replica")], vec![pod(Some(7), "primary")], vec!["p-0: primary"]),
             ("a role lost", vec![pod(Some(7), "replica")], vec![pod(Some(7), "")], vec![]),
@@ -138,6 +157,9 @@ mod tests {
         assert_eq!(lines(view(vec![]), view(vec![event(1)])), ["event Promoted: n"]);
         assert_eq!(lines(view(vec![event(1)]), view(vec![event(1)])), Vec::<String>::new());
         assert_eq!(lines(view(vec![event(1)]), view(vec![event(2)])), ["event Promoted: n"]);
+        let about = "Valkey shop/demo".into();
+        let elsewhere = Event { namespace: "shop".into(), about, ..event(1) };
+        assert_eq!(lines(view(vec![]), view(vec![elsewhere])), ["event Promoted of Valkey shop/demo: n"]);
         let saying = |message: &str| Instance { message: message.into(), ..instance() };
         let both = View { instances: vec![saying("n")], events: vec![event(1)], ..View::default() };
         assert_eq!(lines(View::default(), both), ["Valkey demo: n"]);
@@ -153,5 +175,8 @@ mod tests {
         };
         let found = [told(false, "a"), told(true, "a"), told(false, "a"), told(true, "a"), told(true, "b")];
         assert_eq!(found, [0, 1, 0, 0, 1]);
+        story.goes_on(view(vec![]));
+        let anew = story.goes_on(view(vec![Instance { ready: true, ways: vec![way("b")], ..instance() }]));
+        assert!(anew.iter().any(|line| line.contains("26379")), "of one that was deleted: {anew:?}");
     }
 }

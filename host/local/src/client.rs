@@ -2,14 +2,15 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::{Context, bail};
 
-use crate::args::{ApplyOptions, DownOptions, KillOptions, Output, StatusOptions};
+use crate::args::{ApplyOptions, DeleteOptions, DownOptions, KillOptions, Output, StatusOptions};
 use crate::control::{Reply, Request};
+use crate::delete::Doomed;
 use crate::folder::{Folder, FolderError};
 use crate::view::{self, View};
 
@@ -29,7 +30,7 @@ pub(crate) fn status(folder: &Folder, options: &StatusOptions) -> anyhow::Result
         Output::Json => say(&serde_json::to_string_pretty(&view)?),
         Output::Text => say(&view::written(&view)),
     }
-    if options.wait.is_some() && !view.is_ready() { bail!("not ready: {}", not_ready(&view)) } else { Ok(()) }
+    if options.wait.is_some() && !view.is_settled() { bail!("{}", unsettled(&view)) } else { Ok(()) }
 }
 
 /// Writes lines. A reader that has gone, `head` say, is no reason to panic.
@@ -37,20 +38,38 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-fn not_ready(view: &View) -> String {
-    let waiting = view.instances.iter().filter(|instance| !instance.ready);
-    let told: Vec<String> = waiting.map(|instance| format!("{}: {}", instance.name, instance.message)).collect();
-    if told.is_empty() { "there is no instance".to_owned() } else { told.join("; ") }
+/// What `--wait` waited for in vain.
+fn unsettled(view: &View) -> String {
+    let waiting = view.instances.iter().filter(|instance| !instance.settled);
+    let told = waiting.map(|instance| match instance.ready {
+        true => format!("still at work: {}: {}", instance.title(), instance.work()),
+        false => format!("not ready: {}: {}", instance.title(), instance.message),
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "not ready: there is no instance".to_owned() } else { told.join("; ") }
 }
 
 /// `apply`.
 pub(crate) fn apply(folder: &Folder, options: &ApplyOptions) -> anyhow::Result<()> {
-    let files = options.files.iter().map(|file| text_of(file)).collect::<anyhow::Result<Vec<_>>>()?;
-    said(ask(folder, &Request::Apply { files })?)
+    said(ask(folder, &Request::Apply { files: texts_of(&options.files)? })?)
+}
+
+/// `delete`.
+pub(crate) fn delete(folder: &Folder, options: DeleteOptions) -> anyhow::Result<()> {
+    let what = match (options.kind, options.object) {
+        (Some(kind), Some(name)) => Doomed::Named { kind, name, namespace: options.namespace },
+        _ => Doomed::Files(texts_of(&options.files)?),
+    };
+    said(ask(folder, &Request::Delete { what, wait_s: options.wait })?)
+}
+
+/// Manifests' names and texts.
+pub(crate) fn texts_of(files: &[PathBuf]) -> anyhow::Result<Vec<(String, String)>> {
+    files.iter().map(|file| text_of(file)).collect()
 }
 
 /// A manifest's name and text.
-pub(crate) fn text_of(file: &Path) -> anyhow::Result<(String, String)> {
+fn text_of(file: &Path) -> anyhow::Result<(String, String)> {
     if file == Path::new("-") {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).context("standard input can't be read")?;
@@ -68,7 +87,12 @@ pub(crate) fn kill(folder: &Folder, options: KillOptions) -> anyhow::Result<()> 
 /// `down`.
 pub(crate) fn down(folder: &Folder, options: &DownOptions) -> anyhow::Result<()> {
     match connect(folder) {
-        Ok(stream) => said(exchange(folder, stream, &Request::Down { delete_data: options.delete_data })?),
+        Ok(stream) => {
+            let mut until_it_ends = stream.try_clone()?;
+            let reply = exchange(folder, stream, &Request::Down { delete_data: options.delete_data })?;
+            io::copy(&mut until_it_ends, &mut io::sink()).context("the owner's end can't be waited for")?;
+            said(reply)
+        }
         Err(FolderError::NobodyThere(_)) if options.delete_data && folder.path().exists() => {
             folder.hold()?.delete()?;
             say(&format!("{} is deleted", folder.path().display()));

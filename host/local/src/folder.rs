@@ -63,6 +63,11 @@ impl Folder {
         self.path.join("passwords").join(format!("{namespace}.{instance}"))
     }
 
+    /// Those that there are.
+    pub(crate) fn passwords(&self) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(self.path.join("passwords"))?.map(|entry| Ok(entry?.path())).collect()
+    }
+
     /// Objects and data.
     pub(crate) fn state(&self) -> PathBuf {
         self.path.join("state")

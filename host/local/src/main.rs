@@ -10,12 +10,14 @@
 //!    the owner's alone, the API server wants a token that only its operator has. (kubectl sends none without TLS, so it is no
 //!    way in.)
 //! 3. No password is printed.
-//! 4. Data on claims outlives the owner; the next `up` on the folder finds it. Only `down --delete-data` deletes it.
+//! 4. Data on claims outlives the owner; the next `up` on the folder finds it. `down --delete-data` deletes it, and `delete` of
+//!    an instance whose spec doesn't retain it.
 //!
 //! # Rooms
 //! [`args`] is the command line; [`folder`] the state folder and who owns it; [`servers`] what can run; [`manifest`] what people
-//! write; [`world`] what runs; [`view`] how it stands, [`changes`] what of it changed, [`connect`] how to use it; [`control`] the
-//! way from the other commands ([`client`]) to the owner; [`up`] the owner itself.
+//! write, whatever its [`form`]; [`delete`] what of it shall go; [`world`] what runs; [`view`] how it stands, [`changes`] what of
+//! it changed, [`connect`] how to use it; [`control`] the way from the other commands ([`client`]) to the owner; [`up`] the owner
+//! itself.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line answers")]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -24,7 +26,9 @@ mod changes;
 mod client;
 mod connect;
 mod control;
+mod delete;
 mod folder;
+mod form;
 mod manifest;
 mod servers;
 mod up;
@@ -54,6 +58,7 @@ fn run(args: Args) -> anyhow::Result<()> {
         Command::Up(up) => tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(up::up(folder, up)),
         Command::Status(status) => client::status(&folder, &status),
         Command::Apply(apply) => client::apply(&folder, &apply),
+        Command::Delete(delete) => client::delete(&folder, delete),
         Command::Kill(kill) => client::kill(&folder, kill),
         Command::Down(down) => client::down(&folder, &down),
     }

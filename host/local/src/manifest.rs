@@ -6,7 +6,8 @@
 //!    holds in Rust beside their CEL.
 //!
 //! # Flow
-//! 1. [`read`] the text. 2. [`faults`] of all. 3. Nothing: apply.
+//! 1. [`read`] the text. 2. [`faults`] of all: what YAML took for something else ([`form`]), then the judgement. 3. Nothing:
+//!    apply.
 
 use serde_json::{Value, json};
 use vko_api::names;
@@ -19,10 +20,10 @@ use vko_apiserver::{Key, Refusal, Resource, Store};
 use vko_mock::Images;
 use vko_mock::bed::{NAMESPACE, OPERATORS};
 
-use crate::servers;
+use crate::{form, servers};
 
 /// Kinds that people may bring, and none else: the rest is the operator's, or has no meaning here.
-const WRITTEN: [&str; 4] = ["Valkey", "Sentinel", "Secret", "ConfigMap"];
+pub(crate) const WRITTEN: [&str; 4] = ["Valkey", "Sentinel", "Secret", "ConfigMap"];
 
 /// A document of a manifest.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,15 +40,25 @@ impl Document {
 
     /// `Valkey demo`.
     pub(crate) fn name(&self) -> String {
-        format!("{} {}", self.text("/kind"), self.text("/metadata/name"))
+        title(self.text("/kind"), self.text("/metadata/namespace"), self.text("/metadata/name"))
     }
+}
+
+/// `Valkey demo`; with the namespace where it isn't the one that is meant where none is said.
+pub(crate) fn title(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind} {}", named(namespace, name))
+}
+
+/// `demo`, or `shop/demo`.
+pub(crate) fn named(namespace: &str, name: &str) -> String {
+    if [NAMESPACE, ""].contains(&namespace) { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 /// Reads a text; documents without a namespace are in [`NAMESPACE`], policies where the operator looks for them.
 ///
 /// # Errors
 /// It is no YAML, or holds no document; with the place.
-pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Document>, String> {
+pub(crate) fn read(file: &str, text: &str, store: &Store) -> Result<Vec<Document>, String> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| format!("{file}: no YAML: {error}"))?;
     let documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
     if documents.is_empty() {
@@ -57,12 +68,21 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Document>, String> {
     let place = |index: usize| if alone { file.to_owned() } else { format!("{file}, document {}", index + 1) };
     let document = |(index, mut object): (usize, Value)| {
         if object.is_object() && object["metadata"].is_object() && object["metadata"].get("namespace").is_none() {
-            let is_policy = object["metadata"]["labels"][names::POLICY] == "true";
-            object["metadata"]["namespace"] = json!(if is_policy { OPERATORS } else { NAMESPACE });
+            object["metadata"]["namespace"] = json!(meant(&object, store));
         }
         Document { place: place(index), object }
     };
     Ok(documents.into_iter().enumerate().map(document).collect())
+}
+
+/// The namespace of an object that names none. A ConfigMap that is in the operator's stays there when its label goes: else the
+/// change would make another object, and the policy would govern on.
+fn meant(object: &Value, store: &Store) -> &'static str {
+    let is_policy = object["metadata"]["labels"][names::POLICY] == "true";
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let is_there = |namespace: &str| store.get(&Key::new("configmaps", namespace, name)).is_some();
+    let was_policy = || object["kind"] == "ConfigMap" && is_there(OPERATORS) && !is_there(NAMESPACE);
+    if is_policy || was_policy() { OPERATORS } else { NAMESPACE }
 }
 
 /// What is wrong with them, as the API server would say it; nothing if they may be applied.
@@ -74,26 +94,38 @@ pub(crate) fn faults(documents: &[Document], store: &Store, images: &Images) -> 
         .collect()
 }
 
-fn faults_of(document: &Document, store: &Store, images: &Images) -> Vec<String> {
-    let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
-    let (name, namespace) = (document.text("/metadata/name"), document.text("/metadata/namespace"));
-    for (field, value) in [("apiVersion", api_version), ("kind", kind), ("metadata.name", name)] {
-        if value.is_empty() {
-            return vec![format!("{field} is missing")];
-        }
+/// The kind of an object, if people may write it.
+///
+/// # Errors
+/// What is wrong.
+pub(crate) fn resource<'a>(document: &Document, store: &'a Store) -> Result<&'a Resource, Vec<String>> {
+    let broken = form::faults(&document.object);
+    if !broken.is_empty() {
+        return Err(broken);
     }
+    let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
     if !WRITTEN.contains(&kind) {
         let why = match kind {
             "Cluster" | "Failover" => "is made by the operator; write a Valkey",
             "User" => "is not supported yet",
+            "List" => "isn't taken apart here; write its items as documents of their own, with a line --- between them",
             _ => "has no meaning here",
         };
-        return vec![format!("kind {kind} {why} ({} can be written)", WRITTEN.join(", "))];
+        return Err(vec![format!("kind {kind} {why} ({} can be written)", WRITTEN.join(", "))]);
     }
-    let Some(resource) = store.resources().find(|known| known.kind == kind && known.api_version() == api_version) else {
+    let served = store.resources().find(|known| known.kind == kind && known.api_version() == api_version);
+    served.ok_or_else(|| {
         let known = store.resources().find(|known| known.kind == kind).map(Resource::api_version).unwrap_or_default();
-        return vec![format!("apiVersion is {api_version}; {kind} is served as {known}")];
+        vec![format!("apiVersion is {api_version}; {kind} is served as {known}")]
+    })
+}
+
+fn faults_of(document: &Document, store: &Store, images: &Images) -> Vec<String> {
+    let resource = match resource(document, store) {
+        Ok(resource) => resource,
+        Err(faults) => return faults,
     };
+    let (kind, name, namespace) = (document.text("/kind"), document.text("/metadata/name"), document.text("/metadata/namespace"));
     let invalid = |why: String| Refusal::invalid(kind, name, &why).to_string();
     let shape = shape(resource, &document.object);
     if !shape.is_empty() {
@@ -143,7 +175,8 @@ mod tests {
         for crd in vko_api::crd::crds() {
             store.create(Resource::definitions(), serde_json::to_value(crd).unwrap(), Manner::by("t")).unwrap();
         }
-        let live = read("live", &valkey("version: '9.1', arch: replica, replicas: {replicasOfShard: 2}")).unwrap().remove(0);
+        let spec = "version: '9.1', arch: replica, replicas: {replicasOfShard: 2}";
+        let live = read("live", &valkey(spec), &store).unwrap().remove(0);
         store.create("valkeys.rds.valkey.buf.red", live.object, Manner::by("t")).unwrap();
         store
     }
@@ -160,9 +193,10 @@ mod tests {
     }
 
     fn told(text: &str) -> String {
-        match read("a.yaml", text) {
+        let store = store();
+        match read("a.yaml", text, &store) {
             Err(error) => error,
-            Ok(documents) => faults(&documents, &store(), &images()).join("\n"),
+            Ok(documents) => faults(&documents, &store, &images()).join("\n"),
         }
     }
 
@@ -177,7 +211,16 @@ mod tests {
             ("no YAML", "a: [".to_owned(), "a.yaml: no YAML"),
             ("nothing", "---\n".to_owned(), "no document"),
             ("no kind", "apiVersion: v1".to_owned(), "a.yaml: kind is missing"),
-            ("no object", "- 1".to_owned(), "apiVersion is missing"),
+            ("a list", "- 1".to_owned(), "a.yaml: is a list"),
+            ("a kind of lists", "{apiVersion: v1, kind: List, metadata: {}, items: []}".to_owned(), "a line --- between"),
+            ("a name that is a number", good.replace("name: demo", "name: 123"), "metadata.name is 123, and must be text"),
+            ("no amount", other.replace("64Mi", "lots"), "spec.resources.limits.memory is lots; use at least 64Mi, written like"),
+            (
+                "too many shards",
+                other.replace("replica, replicas: {", "cluster, replicas: {shards: 129, "),
+                "spec.replicas.shards is 129; use 3 to 128: no larger",
+            ),
+            ("a key twice", good.replace("spec:", "spec: {}\nspec:"), "a.yaml: no YAML: "),
             ("no name", "{apiVersion: v1, kind: Secret}".to_owned(), "metadata.name is missing"),
             (
                 "the second",
@@ -231,7 +274,7 @@ mod tests {
     fn what_the_crds_refuse_by_cel_is_refused_here_by_the_same_rules_in_rust() {
         let mut judged = 0;
         for (name, text) in shared("bad") {
-            let documents = read(&name, &text).unwrap();
+            let documents = read(&name, &text, &store()).unwrap();
             let found = faults(&documents, &store(), &of_every_line()).join("\n");
             let expected = header(&text, "expect").unwrap();
             let elsewhere = text.contains("kind: User") && found.contains("kind User is not supported yet");
@@ -245,7 +288,7 @@ mod tests {
     fn changes_are_judged_here_as_the_crds_judge_them_by_cel() {
         let (mut before, mut accepted, mut refused) = (store(), 0, 0);
         for (name, text) in shared("good") {
-            for document in read(&name, &text).unwrap() {
+            for document in read(&name, &text, &store()).unwrap() {
                 assert_eq!(faults_of(&document, &before, &of_every_line()), Vec::<String>::new(), "{name}");
                 let kind = before.resources().find(|known| known.kind == document.text("/kind")).unwrap().id().to_owned();
                 before.create(&kind, document.object, Manner::by("t")).unwrap();
@@ -270,12 +313,25 @@ mod tests {
     #[test]
     fn namespaces_where_none_is_said() {
         let policy = "{kind: ConfigMap, metadata: {name: p, labels: {valkey.buf.red/policy: 'true'}}}";
-        for (text, expected) in [
-            (policy, OPERATORS),
-            ("{kind: ConfigMap, metadata: {name: p}}", NAMESPACE),
-            ("{kind: ConfigMap, metadata: {name: p, namespace: shop}}", "shop"),
+        let plain = "{kind: ConfigMap, metadata: {name: p}}";
+        let shop = "{kind: ConfigMap, metadata: {name: p, namespace: shop}}";
+        let secret = "{kind: Secret, metadata: {name: p}}";
+        for (text, there, expected) in [
+            (policy, &[][..], OPERATORS),
+            (policy, &[NAMESPACE], OPERATORS),
+            (plain, &[], NAMESPACE),
+            (plain, &[OPERATORS], OPERATORS),
+            (plain, &[OPERATORS, NAMESPACE], NAMESPACE),
+            (secret, &[OPERATORS], NAMESPACE),
+            (shop, &[OPERATORS], "shop"),
         ] {
-            assert_eq!(read("a", text).unwrap()[0].text("/metadata/namespace"), expected, "{text}");
+            let mut store = Store::default();
+            for namespace in there {
+                let object = json!({"metadata": {"name": "p", "namespace": namespace}});
+                store.create("configmaps", object, Manner::by("t")).unwrap();
+            }
+            let found = read("a", text, &store).unwrap();
+            assert_eq!(found[0].text("/metadata/namespace"), expected, "{text}, with one in {there:?}");
         }
     }
 
@@ -286,7 +342,7 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            let documents = read("example", &text.replace("name: demo", "name: example")).unwrap();
+            let documents = read("example", &text.replace("name: demo", "name: example"), &store()).unwrap();
             assert_eq!(faults(&documents, &store(), &images()), Vec::<String>::new(), "{}", path.display());
             seen += 1;
         }

@@ -30,6 +30,7 @@ use vko_run::Policies;
 use crate::args::UpOptions;
 use crate::changes::Story;
 use crate::control::{self, Asked, Reply, Request};
+use crate::delete::Doomed;
 use crate::folder::{Folder, Held};
 use crate::world::World;
 use crate::{client, servers};
@@ -52,7 +53,7 @@ pub(crate) async fn up(folder: Folder, options: UpOptions) -> anyhow::Result<()>
     log();
     let mut signals = Signals::new()?;
     let images = servers::find(options.servers.as_deref())?;
-    let files = options.files.iter().map(|file| client::text_of(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let files = client::texts_of(&options.files)?;
     let held = folder.hold()?;
     let teller = Teller { began: Instant::now() };
     let policies = tokio::task::spawn_blocking(Policies::built_in);
@@ -132,6 +133,7 @@ async fn attend(world: &Arc<World>, teller: &Teller, asked: &mut mpsc::Receiver<
             Some((request, reply)) = asked.recv() => match request {
                 Request::Down { delete_data } => return End::Asked { delete_data, reply },
                 Request::Status { wait_s } => drop(tasks.spawn(stand(world.clone(), wait_s, reply))),
+                Request::Delete { what, wait_s } => drop(tasks.spawn(go(world.clone(), what, wait_s, reply))),
                 other => {
                     // Whoever asked may have gone.
                     let _ = reply.send(act(world, teller, other));
@@ -146,7 +148,7 @@ fn act(world: &World, teller: &Teller, request: Request) -> Reply {
     let done = match request {
         Request::Apply { files } => world.apply(&files),
         Request::Kill { pod, signal } => world.kill(&pod, &signal).map(|line| vec![line]).map_err(|why| vec![why]),
-        Request::Status { .. } | Request::Down { .. } => Ok(Vec::new()),
+        Request::Status { .. } | Request::Delete { .. } | Request::Down { .. } => Ok(Vec::new()),
     };
     match done {
         Ok(lines) => {
@@ -157,11 +159,18 @@ fn act(world: &World, teller: &Teller, request: Request) -> Reply {
     }
 }
 
-/// How things stand, once all is ready or the time is up.
+/// Deletes, and says so once it has happened. What goes is told as it goes, by [`Story`].
+async fn go(world: Arc<World>, what: Doomed, wait_s: u64, reply: oneshot::Sender<Reply>) {
+    let done = world.delete(&what, Duration::from_secs(wait_s)).await;
+    // Whoever asked may have gone.
+    let _ = reply.send(done.map_or_else(Reply::Refused, Reply::Done));
+}
+
+/// How things stand, once all is settled or the time is up.
 async fn stand(world: Arc<World>, wait_s: Option<u64>, reply: oneshot::Sender<Reply>) {
     let ready = async {
         let mut versions = world.bed.api.versions();
-        while !world.view().is_ready() && versions.changed().await.is_ok() {}
+        while !world.view().is_settled() && versions.changed().await.is_ok() {}
     };
     let _ = tokio::time::timeout(Duration::from_secs(wait_s.unwrap_or(0)), ready).await;
     // Whoever asked may have gone.

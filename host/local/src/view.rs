@@ -8,11 +8,16 @@ use vko_api::names::{self, account, account_secret, component};
 use vko_apiserver::{Key, Store};
 use vko_mock::kubelet::Running;
 
+use crate::delete::TOPOLOGIES;
+use crate::manifest::title;
 use crate::world::World;
 
 /// Kinds of instances, as the API server calls them.
 pub(crate) const VALKEYS: &str = "valkeys.rds.valkey.buf.red";
-pub(crate) const SENTINELS: &str = "sentinels.valkey.buf.red";
+const SENTINELS: &str = "sentinels.valkey.buf.red";
+pub(crate) const INSTANCES: [&str; 2] = [VALKEYS, SENTINELS];
+/// Conditions that say that work is under way.
+const AT_WORK: [&str; 2] = ["Progressing", "Reconciling"];
 
 /// All of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +40,8 @@ pub(crate) struct Instance {
     pub(crate) arch: String,
     /// For the newest spec.
     pub(crate) ready: bool,
+    /// Ready, and nothing is under way: no member comes or goes.
+    pub(crate) settled: bool,
     pub(crate) phase: String,
     pub(crate) message: String,
     pub(crate) conditions: Vec<Condition>,
@@ -107,6 +114,8 @@ impl Purpose {
 pub(crate) struct Event {
     pub(crate) name: String,
     pub(crate) about: String,
+    /// Of what it is about.
+    pub(crate) namespace: String,
     pub(crate) warning: bool,
     pub(crate) reason: String,
     pub(crate) note: String,
@@ -125,9 +134,21 @@ pub(crate) fn of(world: &World) -> View {
 }
 
 impl View {
-    /// Whether there is something, and all of it is ready.
-    pub(crate) fn is_ready(&self) -> bool {
-        !self.instances.is_empty() && self.instances.iter().all(|instance| instance.ready)
+    /// Whether there is something, and all of it is settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.instances.is_empty() && self.instances.iter().all(|instance| instance.settled)
+    }
+}
+
+impl Instance {
+    /// `Valkey demo`.
+    pub(crate) fn title(&self) -> String {
+        title(&self.kind, &self.namespace, &self.name)
+    }
+
+    /// What is under way.
+    pub(crate) fn work(&self) -> &str {
+        self.conditions.iter().find(|condition| condition.is_work()).map_or("", |condition| &condition.message)
     }
 }
 
@@ -138,14 +159,34 @@ fn instances(world: &World, store: &Store) -> Vec<Instance> {
         };
         store.list(resource, None).filter(move |(_, object)| alone(object))
     };
-    written(VALKEYS).chain(written(SENTINELS)).map(|(key, object)| instance(world, store, key, object)).collect()
+    let written = written(VALKEYS).chain(written(SENTINELS)).map(|(key, object)| instance(world, store, key, object));
+    written.chain(ending(world, store)).collect()
 }
+
+/// Valkeys that are gone while the operator still ends what was made of them.
+fn ending<'a>(world: &'a World, store: &'a Store) -> impl Iterator<Item = Instance> + 'a {
+    let topologies = TOPOLOGIES.into_iter().flat_map(|resource| store.list(resource, None));
+    let left = topologies.filter(|(key, _)| store.get(&Key::new(VALKEYS, &*key.namespace, &*key.name)).is_none());
+    left.map(|(key, object)| Instance {
+        kind: "Valkey".into(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        message: ENDING.into(),
+        pods: pods(world, store, key, object),
+        ..Instance::default()
+    })
+}
+
+const ENDING: &str = "is being deleted";
 
 fn instance(world: &World, store: &Store, key: &Key, object: &Value) -> Instance {
     let kind = text(object, "/kind");
     let arch = if kind == "Sentinel" { "sentinel" } else { text(object, "/spec/arch") };
     let conditions: Vec<Condition> = list(object, "/status/conditions").iter().map(condition).collect();
     let current = object.pointer("/status/observedGeneration") == object.pointer("/metadata/generation");
+    let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
+    let is_ready = conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
+    let ready = current && !deleting && is_ready;
     let secret = account_secret(owner(arch), &key.name, account::DEFAULT);
     let has_password = store.get(&Key::new("secrets", &*key.namespace, secret)).is_some();
     Instance {
@@ -153,9 +194,10 @@ fn instance(world: &World, store: &Store, key: &Key, object: &Value) -> Instance
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         arch: arch.into(),
-        ready: current && conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
+        ready,
+        settled: ready && !conditions.iter().any(Condition::is_work),
         phase: text(object, "/status/phase").into(),
-        message: text(object, "/status/message").into(),
+        message: if deleting { ENDING } else { text(object, "/status/message") }.into(),
         conditions,
         pods: pods(world, store, key, object),
         ways: ways(world, store, key, arch),
@@ -232,7 +274,8 @@ fn ways(world: &World, store: &Store, key: &Key, arch: &str) -> Vec<Way> {
 fn events(store: &Store) -> Vec<Event> {
     let event = |(key, event): (&Key, &std::sync::Arc<Value>)| Event {
         name: key.name.clone(),
-        about: format!("{} {}", text(event, "/regarding/kind"), text(event, "/regarding/name")),
+        about: title(text(event, "/regarding/kind"), text(event, "/regarding/namespace"), text(event, "/regarding/name")),
+        namespace: text(event, "/regarding/namespace").into(),
         warning: text(event, "/type") == "Warning",
         reason: text(event, "/reason").into(),
         note: text(event, "/note").into(),
@@ -248,7 +291,7 @@ pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
@@ -256,8 +299,13 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 pub(crate) fn written(view: &View) -> String {
     let mut lines = Vec::new();
     for instance in &view.instances {
-        let state = if instance.ready { "ready" } else { "not ready" };
-        lines.push(format!("{} {} ({}): {state}. {}", instance.kind, instance.name, instance.arch, instance.message));
+        let state = match (instance.settled, instance.ready) {
+            (true, _) => "ready",
+            (false, true) => "ready, at work",
+            (false, false) => "not ready",
+        };
+        let arch = if instance.arch.is_empty() { String::new() } else { format!(" ({})", instance.arch) };
+        lines.push(format!("{}{arch}: {state}. {}", instance.title(), instance.message));
         let said = instance.conditions.iter().filter(|condition| !condition.is_good());
         lines.extend(said.map(|condition| format!("  {} is {}: {}", condition.kind, condition.status, condition.message)));
         for pod in &instance.pods {
@@ -283,6 +331,11 @@ pub(crate) fn written(view: &View) -> String {
 const EVENTS: usize = 10;
 
 impl Condition {
+    /// Whether it says that work is under way.
+    fn is_work(&self) -> bool {
+        AT_WORK.contains(&&*self.kind) && self.status == "True"
+    }
+
     /// Whether there is nothing to say about it: most are good when True.
     fn is_good(&self) -> bool {
         let bad = ["Progressing", "Degraded", "Stalled", "Reconciling"].contains(&&*self.kind);

@@ -2,12 +2,13 @@
 //!
 //! # Guarantees
 //! 1. Manifests are applied all or none: faults are told before anything is written.
-//! 2. Files with passwords are the owner's alone, and follow the Secrets.
+//! 2. Files with passwords are the owner's alone, and follow the Secrets: they go with their instances.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::bail;
 use k8s_openapi::ByteString;
@@ -15,12 +16,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use vko_api::names::{account, account_secret};
 use vko_api::rules::NEWEST;
-use vko_apiserver::Key;
+use vko_apiserver::{Key, Store};
+use vko_mock::bed::BedError;
 use vko_mock::{Bed, Images, Services, Signal, address};
 
+use crate::delete::{Doomed, Target};
 use crate::folder::{Folder, private};
 use crate::view::{self, VALKEYS, View};
-use crate::{manifest, servers};
+use crate::{delete, manifest, servers};
 
 /// Signals that can be asked for.
 const SIGNALS: [(&str, Signal); 5] =
@@ -57,7 +60,8 @@ impl World {
     pub(crate) fn apply(&self, files: &[(String, String)]) -> Result<Vec<String>, Vec<String>> {
         let mut documents = Vec::new();
         for (file, text) in files {
-            documents.extend(manifest::read(file, text).map_err(|error| vec![error])?);
+            let read = self.bed.api.read(|store| manifest::read(file, text, store));
+            documents.extend(read.map_err(|error| vec![error])?);
         }
         let faults = self.bed.api.read(|store| manifest::faults(&documents, store, &self.images));
         if !faults.is_empty() {
@@ -72,6 +76,43 @@ impl World {
             let changed = self.bed.api.read(|store| store.version()) != before;
             done.push(format!("{name}: {}", if changed { "applied" } else { "unchanged" }));
         }
+        Ok(done)
+    }
+
+    /// Deletes what was applied, and returns when it has gone: what became of each.
+    ///
+    /// # Errors
+    /// It can't be deleted, none of it is there, or something is left of it when the time is up.
+    pub(crate) async fn delete(&self, what: &Doomed, within: Duration) -> Result<Vec<String>, Vec<String>> {
+        let (found, absent) = self.bed.api.read(|store| delete::targets(what, store))?;
+        let mut done: Vec<String> = absent.iter().map(|title| format!("{title}: there is none")).collect();
+        if found.is_empty() {
+            return Err(done);
+        }
+        for Target { key, title, .. } in &found {
+            match self.bed.delete(key) {
+                // One of them may go with another.
+                Err(BedError::Refused(refusal)) if refusal.code == 404 => {}
+                deleted => deleted.map_err(|error| vec![format!("{title}: {error}")])?,
+            }
+        }
+        let left = |store: &Store| found.iter().flat_map(|target| delete::left(store, target)).collect::<Vec<_>>();
+        let gone = self.bed.until("that it is gone", within, |store| left(store).is_empty().then_some(())).await;
+        if gone.is_err() {
+            let (left, within_s) = (self.bed.api.read(left).join(", "), within.as_secs());
+            return Err(vec![format!(
+                "not gone after {within_s} s, and going on: {left}; 'valkey-operator local status' shows it"
+            )]);
+        }
+        done.extend(found.iter().map(|target| match self.bed.api.read(|store| delete::retained(store, target)) {
+            claims if claims.is_empty() => format!("{}: deleted", target.title),
+            claims => format!(
+                "{}: deleted; its data stays, for an instance of that name (claims {}; spec.storage.retainAfterDeleted: false says \
+                 otherwise)",
+                target.title,
+                claims.join(", ")
+            ),
+        }));
         Ok(done)
     }
 
@@ -132,6 +173,12 @@ impl World {
             store.list(VALKEYS, None).filter_map(secret).collect()
         });
         let mut written = self.passwords.lock().unwrap_or_else(PoisonError::into_inner);
+        for file in self.folder.passwords()? {
+            if !secrets.iter().any(|(path, _)| *path == file) {
+                std::fs::remove_file(&file)?;
+                written.remove(&file);
+            }
+        }
         for (path, secret) in secrets {
             let version = view::text(&secret, "/metadata/resourceVersion");
             if written.get(&path).is_some_and(|known| known == version) {

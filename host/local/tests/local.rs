@@ -19,8 +19,12 @@ fn an_instance_outlives_its_primary_grows_and_comes_back_with_its_data() {
     world.apply(&manifest("replica", "replicasOfShard: 3"));
     assert_eq!(world.ready()["instances"][0]["pods"].as_array().unwrap().len(), 3);
     assert_eq!(world.ask("read-write", &["GET", "a"]), "1");
+    world.apply(&manifest("replica", "replicasOfShard: 2"));
+    let settled = world.ready();
+    assert_eq!(settled["instances"][0]["pods"].as_array().unwrap().len(), 2, "{settled}");
+    assert!(settled["instances"][0]["message"].as_str().unwrap().contains("2 member(s) in sync"), "{settled}");
     let processes = world.processes();
-    assert_eq!(processes.len(), 3);
+    assert_eq!(processes.len(), 2);
     world.good(&["down"]);
     assert!(owner.ended().success());
     assert_eq!(World::running(&processes), Vec::<u32>::new(), "no server outlives down");
@@ -71,6 +75,50 @@ fn sentinels_are_ways_in_and_an_instance_without_volumes_begins_anew() {
     assert_eq!(world.ask("read-write", &["GET", "a"]), "", "its data went with its servers");
     owner.terminate();
     assert!(owner.ended().success());
+}
+
+#[test]
+fn what_is_deleted_goes_as_its_spec_says() {
+    let world = World::new("deleted");
+    let kept = manifest("replica", "replicasOfShard: 1");
+    let going = kept.replace("name: demo", "name: demo, namespace: shop").replace("1Gi", "1Gi, retainAfterDeleted: false");
+    let secret = "---\n{apiVersion: v1, kind: Secret, metadata: {name: mine}, stringData: {a: b}}\n";
+    let owner = world.up(&format!("{kept}---\n{going}{secret}"));
+    world.ready();
+    assert_eq!(world.ask("read-write", &["SET", "a", "1"]), "+OK");
+    let processes = world.processes();
+    for (arguments, expected) in [
+        (vec!["delete", "secret", "failover-acl-demo-default-secret"], "is the operator's"),
+        (vec!["delete", "valkey", "nobody"], "Valkey nobody: there is none"),
+        (vec!["delete", "pod", "rfr-demo-0"], "kind pod can't be deleted"),
+    ] {
+        let told = world.bad(&arguments);
+        assert!(told.contains(expected), "{told}");
+    }
+
+    let told = world.delete(&format!("{going}{secret}"));
+    assert_eq!(told, "Valkey shop/demo: deleted\nSecret mine: deleted\n");
+    owner.line(|line| line.ends_with("shop/rfr-demo-0: gone"));
+    owner.line(|line| line.ends_with("Valkey shop/demo is gone"));
+    assert_eq!(World::running(&processes), processes, "the other one runs");
+    let told = world.good(&["delete", "valkey", "demo"]);
+    assert!(told.starts_with("Valkey demo: deleted; its data stays") && told.contains("valkey-data-rfr-demo-0"), "{told}");
+    assert_eq!(World::running(&processes), Vec::<u32>::new());
+    assert!(world.status()["instances"].as_array().unwrap().is_empty());
+    assert_eq!(std::fs::read_dir(world.file("passwords")).unwrap().count(), 0, "no password is left");
+
+    world.apply(&kept);
+    world.ready();
+    assert_eq!(world.ask("read-write", &["GET", "a"]), "1", "its data stayed");
+    world.good(&["down"]);
+    let claims = std::fs::read_dir(world.file("state/claims")).unwrap().count();
+    // Nothing is waited for between the two.
+    let next = world.up_again();
+    assert!(owner.ended().success());
+    let left = std::fs::read_dir(world.file("state/claims")).unwrap().count();
+    assert_eq!((claims, left), (2, 1), "the next life takes away the data of claims that went");
+    next.terminate();
+    assert!(next.ended().success());
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //!
 //! # Assumptions
 //! 1. Headless Services need no address: their names stand for their pods.
-//! 2. The address is made of the Service's `clusterIP`, which is made of its name: the same Service has the same in a next life.
+//! 2. The address is made of the Service's `clusterIP`, which is made of its namespace and name: the same Service has the same in
+//!    a next life.
 //!
 //! # Flow
 //! At each new version: Services that have no listener get one, those that are gone lose theirs.
@@ -101,26 +102,36 @@ async fn pass_on(mut client: TcpStream, endpoint: SocketAddrV4) {
     let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
 }
 
-/// Listens on all ports of one address: the wanted one, or another where that is taken (by another world with a Service of that
-/// name).
+/// Listens on all ports of the first address that is free.
 async fn listen(wanted: Ipv4Addr, ports: &[u16]) -> std::io::Result<(Ipv4Addr, Vec<(u16, TcpListener)>)> {
-    let mut address = wanted;
-    loop {
-        let mut listeners = Vec::new();
-        let mut failed = None;
-        for port in ports {
-            match TcpListener::bind((address, *port)).await {
-                Ok(listener) => listeners.push((*port, listener)),
-                Err(error) => failed = Some(error),
-            }
-        }
-        match failed {
-            None => return Ok((address, listeners)),
-            Some(_) if address == wanted => address = address::next(),
-            Some(error) => return Err(error),
+    let mut refused = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+    for address in candidates(wanted) {
+        match on_all(address, ports).await {
+            Ok(listeners) => return Ok((address, listeners)),
+            Err(error) => refused = error,
         }
     }
+    Err(refused)
 }
+
+async fn on_all(address: Ipv4Addr, ports: &[u16]) -> std::io::Result<Vec<(u16, TcpListener)>> {
+    let mut listeners = Vec::new();
+    for port in ports {
+        listeners.push((*port, TcpListener::bind((address, *port)).await?));
+    }
+    Ok(listeners)
+}
+
+/// Where a Service may listen: the wanted address, or, where that is taken (by another world with a Service of that name), one
+/// that follows from it, so that worlds that come up in the same order find the same again; at last one as pods have them.
+fn candidates(wanted: Ipv4Addr) -> impl Iterator<Item = Ipv4Addr> {
+    let [_, second, third, fourth] = wanted.octets();
+    let like_it = (second..LAST).map(move |second| Ipv4Addr::new(127, second + 1, third, fourth));
+    std::iter::once(wanted).chain(like_it).chain(std::iter::once_with(address::next))
+}
+
+/// Second number of Services' addresses; pods have the higher ones.
+const LAST: u8 = 127;
 
 /// Services that should listen: where, and on which ports.
 fn wanted(store: &Store) -> BTreeMap<Key, (Ipv4Addr, Vec<u16>)> {
@@ -193,6 +204,43 @@ mod tests {
         let mut text = String::new();
         TcpStream::connect((ip, port)).await.unwrap().read_to_string(&mut text).await.unwrap();
         text
+    }
+
+    /// Services of a world with one Service of that name in each of these namespaces; returns when all listen.
+    async fn listening(name: &str, namespaces: &[&str]) -> (JoinSet<()>, Vec<Ipv4Addr>) {
+        let api = ApiServer::new();
+        for namespace in namespaces {
+            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+                "spec": {"selector": {"a": "b"}, "ports": [{"name": "client", "port": 6379}]}});
+            api.write(|store| store.create("services", service, BY)).unwrap();
+        }
+        let services = Services::new(api);
+        let mut running = JoinSet::new();
+        running.spawn(services.clone().run());
+        let address = |namespace: &&str| services.address(&Key::new("services", *namespace, name));
+        loop {
+            match namespaces.iter().map(address).collect() {
+                Some(addresses) => return (running, addresses),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_has_the_same_address_in_a_next_life_whatever_its_namespace() {
+        let name = format!("again{}", std::process::id());
+        let (mut first, before) = listening(&name, &["default", "shop"]).await;
+        assert_ne!(before[0], before[1]);
+        let (_second, beside) = listening(&name, &["default"]).await;
+        assert_eq!(candidates(before[0]).nth(1), Some(beside[0]), "another world's, while the first is up");
+        first.shutdown().await;
+        for ip in before.clone() {
+            while TcpListener::bind((ip, 6379)).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        }
+        let (_third, after) = listening(&name, &["shop", "default"]).await;
+        assert_eq!((after[0], after[1]), (before[1], before[0]), "whoever comes first");
     }
 
     #[tokio::test]

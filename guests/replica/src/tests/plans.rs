@@ -72,6 +72,24 @@ fn ready_and_phase_say_what_is() {
 }
 
 #[test]
+fn members_that_are_to_go_do_not_count_and_are_waited_for() {
+    let table: &[(&str, Change, &str, (Truth, &str))] = &[
+        ("as declared", |s| s, "3 member(s) in sync", (Truth::No, "NothingToDo")),
+        ("one is to go and still follows", |s| s.want(2).shrink(2), "2 member(s) in sync", (Truth::Yes, "ChangingMembers")),
+        ("it ends", |s| s.want(2).shrink(2).terminate(2), "2 member(s) in sync", (Truth::Yes, "ChangingMembers")),
+        ("it is gone", |s| s.want(2).shrink(2).remove_pod(2), "2 member(s) in sync", (Truth::No, "NothingToDo")),
+    ];
+    for (case, change, message, progressing) in table {
+        let mut scene = Scene::healthy("x", 3);
+        change(&mut scene);
+        let plan = plan(&scene);
+        assert_eq!(condition(&plan, "Ready"), (Truth::Yes, "AllMembersSynced".into()), "{case}: it serves as declared");
+        assert!(plan.status.message.contains(message), "{case}: {}", plan.status.message);
+        assert_eq!(condition(&plan, "Progressing"), (progressing.0, progressing.1.into()), "{case}");
+    }
+}
+
+#[test]
 fn initializing_until_it_was_formed() {
     let mut scene = Scene::new("x", 3);
     scene.wait_start(0).wait_start(1).wait_start(2);

@@ -13,7 +13,10 @@ use crate::valkey::ValkeySpec;
 pub(super) fn rules() -> Vec<Rule<ValkeySpec>> {
     let mut rules = instance();
     rules.push(memory_there());
-    rules.push(memory_enough(MEMORY_LIMIT_MIN, "use at least 64Mi: the server needs room beside the data"));
+    rules.push(memory_enough(
+        MEMORY_LIMIT_MIN,
+        "use at least 64Mi, written like 128Mi or 1Gi: the server needs room beside the data",
+    ));
     rules.extend(resources());
     rules.extend(storage());
     rules.extend(access());

@@ -32,7 +32,7 @@ fn common() -> Vec<Rule<SentinelSpec>> {
         ),
         service_type(|spec: &SentinelSpec| spec.access.as_ref()?.service_type.as_deref()),
         ip_family(family),
-        memory_enough(MEMORY_MIN, "use at least 32Mi"),
+        memory_enough(MEMORY_MIN, "use at least 32Mi, written like 64Mi"),
     ];
     rules.extend(resources());
     rules.extend(scheduling::rules());

@@ -53,6 +53,19 @@ fn listed(spec: &ValkeySpec) -> usize {
     spec.replicas.shards_config.len()
 }
 
+/// A cluster's number of shards is within one end of its range.
+fn end(within: &str, remedy: &str, beyond: fn(i32) -> bool) -> Rule<ValkeySpec> {
+    Rule::new(
+        "spec.replicas.shards",
+        format!("self.arch != 'cluster' || {}", when("replicas.shards", within)),
+        number("replicas.shards"),
+        remedy,
+        move |spec: &ValkeySpec| {
+            spec.replicas.shards.filter(|&shards| is_cluster(spec) && beyond(shards)).map(|shards| shards.to_string())
+        },
+    )
+}
+
 pub(super) fn rules() -> Vec<Rule<ValkeySpec>> {
     let some = "has(self.replicas.shardsConfig) && size(self.replicas.shardsConfig) > 0";
     let count = format!("self.arch != 'cluster' || !({some}) || !({})", present("replicas.shards"));
@@ -73,19 +86,12 @@ pub(super) fn rules() -> Vec<Rule<ValkeySpec>> {
             "is missing; set it to 3 to 128",
             |spec: &ValkeySpec| (is_cluster(spec) && spec.replicas.shards.is_none()).then(String::new),
         ),
-        Rule::new(
-            "spec.replicas.shards",
-            format!(
-                "self.arch != 'cluster' || {}",
-                when("replicas.shards", "self.replicas.shards >= 3 && self.replicas.shards <= 128")
-            ),
-            number("replicas.shards"),
+        end(
+            "self.replicas.shards >= 3",
             "use 3 to 128: with fewer than 3 no majority of primaries outlives the loss of one",
-            |spec: &ValkeySpec| {
-                let out = |shards: &i32| !(SHARDS_MIN..=SHARDS_MAX).contains(shards);
-                spec.replicas.shards.filter(|shards| is_cluster(spec) && out(shards)).map(|shards| shards.to_string())
-            },
+            |shards| shards < SHARDS_MIN,
         ),
+        end("self.replicas.shards <= 128", "use 3 to 128: no larger cluster is served", |shards| shards > SHARDS_MAX),
         Rule::new(
             "spec.replicas.shardsConfig",
             format!("self.arch == 'cluster' || !({some})"),

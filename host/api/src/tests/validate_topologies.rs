@@ -19,8 +19,12 @@ fn bad_shards() -> Vec<Case> {
         ("no data set", json!({"replicas": {"shards": 0}}), "spec.replicas.shards is 0; use 1"),
         ("several under Sentinels", json!({"arch": "failover", "replicas": {"shards": 3}}), "spec.replicas.shards is 3; use 1"),
         ("no shards said", cluster(json!({"replicas": {"shards": null}})), "spec.replicas.shards is missing; set it to 3 to 128"),
-        ("two shards", cluster(json!({"replicas": {"shards": 2}})), "spec.replicas.shards is 2; use 3 to 128"),
-        ("too many shards", cluster(json!({"replicas": {"shards": 129}})), "spec.replicas.shards is 129; use 3 to 128"),
+        ("two shards", cluster(json!({"replicas": {"shards": 2}})), "spec.replicas.shards is 2; use 3 to 128: with fewer"),
+        (
+            "too many shards",
+            cluster(json!({"replicas": {"shards": 129}})),
+            "spec.replicas.shards is 129; use 3 to 128: no larger",
+        ),
         ("an empty shard", cluster(json!({"replicas": {"replicasOfShard": 0}})), "spec.replicas.replicasOfShard is 0; use"),
         (
             "slots without shards",

@@ -360,6 +360,32 @@ fn a_pin_chooses_and_its_end_lets_the_newest_govern() {
 }
 
 #[test]
+fn a_pin_on_what_is_not_there_changes_nothing_and_is_said() {
+    let modules = vec![("a", Scripted::new("1.1.0", "d1", calm())), ("b", Scripted::new("1.2.0", "d2", calm()))];
+    let mut bench = Bench::new(modules);
+    for (case, pin, there, version, told, shown) in [
+        ("a slip from the beginning", "9.9.9", &["a", "b"][..], "1.0.0", true, true),
+        ("the same again", "9.9.9", &["a", "b"], "1.0.0", false, true),
+        ("one that is there", "1.1.0", &["a", "b"], "1.1.0", false, false),
+        ("another slip", "1.1", &["a", "b"], "1.1.0", true, true),
+        ("one that is there", "1.1.0", &["a", "b"], "1.1.0", false, false),
+        ("its ConfigMap goes: what governed before, not the newest", "1.1.0", &["b"], "1.0.0", true, true),
+        ("it comes back", "1.1.0", &["a", "b"], "1.1.0", false, false),
+        ("no pin", "", &["a", "b"], "1.2.0", false, false),
+    ] {
+        bench.load(there);
+        let decision = bench.look_with(CALM, &[], pin);
+        let missing = bench.governor.missing();
+        assert_eq!((decision.policy.version.as_str(), decision.missing.is_some()), (version, told), "{case}");
+        assert_eq!(missing.is_some(), shown, "{case}");
+        let message = missing.map(|missing| missing.message.clone()).unwrap_or_default();
+        for words in [pin, "1.0.0, of replica (built in)", "1.2.0, of replica", &format!("replica {version} governs")] {
+            assert!(!shown || message.contains(words), "{case}: {words}: {message}");
+        }
+    }
+}
+
+#[test]
 fn the_highest_version_and_modules_before_the_built_in() {
     let policy = |version: &str, digest: &str| Scripted::new(version, digest, calm()) as Arc<dyn Policy>;
     let table: Vec<(&[(&str, &str)], &str)> = vec![
@@ -374,5 +400,9 @@ fn the_highest_version_and_modules_before_the_built_in() {
         let policies: Vec<_> = versions.iter().map(|(version, digest)| policy(version, digest)).collect();
         assert_eq!(wanted(&policies, Architecture::Replica, "").unwrap().info().digest, expected, "{versions:?}");
         assert!(wanted(&policies, Architecture::Cluster, "").is_none(), "of another architecture");
+    }
+    let equal = ["built-in", "a", "b"].map(|digest| policy("1.0.0", digest));
+    for pin in ["", "1.0.0"] {
+        assert_eq!(wanted(&equal, Architecture::Replica, pin).unwrap().info().digest, "b", "the last ConfigMap by name");
     }
 }

@@ -7,10 +7,11 @@ use vko_wit::planning::Track;
 
 use super::Instance;
 use super::look::LookError;
-use crate::governor::{Decision, Governor};
+use crate::governor::{Decision, Governor, PinMissing};
 use crate::guard::Circumstances;
 use crate::object::Object;
 use crate::orphan;
+use crate::policy::AdmitError;
 use crate::site::Site;
 use crate::world::{EventNote, World};
 
@@ -57,13 +58,20 @@ impl<W: World> Instance<W> {
 
     /// Why the newest policy doesn't govern: reason and message.
     pub(super) fn policy_problem(&self) -> Option<(String, String)> {
+        let refused = || self.shared.registry.refused().into_iter().next();
+        let told = |(name, error): &(String, AdmitError)| format!("the policy in ConfigMap {name} was not admitted: {error}");
+        if let Some(missing) = self.governor.as_ref().and_then(Governor::missing) {
+            // It may be the one that was pinned.
+            let message = [missing.message.clone()].into_iter().chain(refused().as_ref().map(told)).collect::<Vec<_>>();
+            return Some((PinMissing::REASON.into(), message.join("; ")));
+        }
         let given_up = self.governor.as_ref().and_then(|governor| governor.given_up().last().cloned());
         if let Some(given_up) = given_up {
             let message =
                 format!("policy {} {} does not govern: {}", given_up.policy.name, given_up.policy.version, given_up.message);
             return Some((given_up.reason.into(), message));
         }
-        let (name, error) = self.shared.registry.refused().into_iter().next()?;
-        Some((error.reason().into(), format!("the policy in ConfigMap {name} was not admitted: {error}")))
+        let refused = refused()?;
+        Some((refused.1.reason().into(), told(&refused)))
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Instance;
 use crate::execute::tracks::{StepReport, Told};
-use crate::governor::Decision;
+use crate::governor::{Decision, PinMissing};
 use crate::journal::Event;
 use crate::metrics::{Reason, StepEnd};
 use crate::object::Object;
@@ -61,6 +61,11 @@ impl<W: World> Instance<W> {
                 "policy does not govern"
             );
             self.shared.world.event(regarding, EventNote { reason: given_up.reason.into(), note, warning: true }).await;
+        }
+        if let Some(missing) = &decision.missing {
+            let note = missing.message.clone();
+            tracing::warn!(instance = self.key.name, namespace = self.key.namespace, note, "the pinned policy isn't there");
+            self.shared.world.event(regarding, EventNote { reason: PinMissing::REASON.into(), note, warning: true }).await;
         }
         if let Some((from, to)) = &decision.swapped {
             metrics.policy_swaps.inc();

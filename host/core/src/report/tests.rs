@@ -30,6 +30,7 @@ fn ready() -> Decision {
         policy: policy(),
         hold: None,
         given_up: Vec::new(),
+        missing: None,
         swapped: None,
         ask_again: false,
     }

@@ -70,6 +70,11 @@ impl World {
         self.good(&["apply", "-f", self.write(text)]);
     }
 
+    /// Standard output of a delete of what a manifest names.
+    pub(crate) fn delete(&self, text: &str) -> String {
+        self.good(&["delete", "-f", self.write(text)])
+    }
+
     pub(crate) fn refused_apply(&self, text: &str) -> String {
         self.bad(&["apply", "-f", self.write(text)])
     }
